@@ -1,0 +1,37 @@
+"""regard: sequence models that you can train, compare, look inside and ship, from the first RNN to today's Transformers.
+
+Importing this imports nothing heavy; each name is loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.core.model import Model as Model
+    from regard.core.model import ModelSpec as ModelSpec
+    from regard.core.probe import Edit as Edit
+    from regard.core.probe import Record as Record
+    from regard.core.spec import Spec as Spec
+    from regard.models import preset as preset
+    from regard.outline import outline as outline
+
+__version__ = "0.1.0"
+
+SURFACE = {
+    "Edit": "regard.core.probe",
+    "Model": "regard.core.model",
+    "ModelSpec": "regard.core.model",
+    "Record": "regard.core.probe",
+    "Spec": "regard.core.spec",
+    "outline": "regard.outline",
+    "preset": "regard.models",
+}
+__all__ = sorted(SURFACE)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in SURFACE:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    return getattr(importlib.import_module(SURFACE[name]), name)

@@ -1,0 +1,131 @@
+"""A block: up to three residual sublayers, `mix` (positions), `cross` (positions with a memory), `ffn` (channels).
+
+The residual and the norm are written here once, for every mixer and every feed-forward.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Self
+
+import torch.nn.functional as F
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from regard.core.mixer import Mixer, MixerSpec, Part
+from regard.core.spec import FeedSpec, NormSpec, Rate, Spec
+from regard.core.state import Group, State
+from regard.core.view import View
+
+Place = Literal["pre", "post", "sandwich"]
+Slot = Literal["mix", "cross", "ffn"]
+
+
+class Sublayer(Part):
+    """What a block does once: a mixer or feed-forward, its norms, dropout, and the residual around it.
+
+    pre: x + f(norm(x)); post: norm(x + f(x)); sandwich: x + after(f(norm(x))).
+    """
+
+    names = ("output",)  # what is added to the residual stream
+
+    def __init__(
+        self, inner: Part, norm: nn.Module | None, after: nn.Module | None, residual: bool, dropout: float
+    ) -> None:
+        super().__init__()
+        self.inner, self.norm, self.after = inner, norm, after
+        self.residual, self.dropout = residual, dropout
+
+    def forward(self, x: Tensor, view: View, *state: State | None) -> Tensor:
+        y = self.inner(x if self.norm is None else self.norm(x), view, *state)
+        if self.after is not None:
+            y = self.after(y)
+        return self.join(x, y, view)
+
+    def join(self, x: Tensor, y: Tensor, view: View) -> Tensor:
+        """Add what was computed to the stream."""
+        if self.dropout and self.training:
+            y = F.dropout(y, self.dropout)
+        see = view.watcher(self.path, *Sublayer.names)
+        if see:
+            y = see("output", y)
+        return x + y if self.residual else y
+
+
+class PostSublayer(Sublayer):
+    """The 2017 order: the norm comes after the sum."""
+
+    def forward(self, x: Tensor, view: View, *state: State | None) -> Tensor:
+        x = self.join(x, self.inner(x, view, *state), view)
+        return x if self.norm is None else self.norm(x)
+
+
+class Block(Part):
+    """Sublayers in order: mix, cross, ffn."""
+
+    names = ("stream",)  # the residual stream after the block
+
+    def __init__(self, mix: Sublayer | None, cross: Sublayer | None, ffn: Sublayer | None) -> None:
+        super().__init__()
+        self.mix, self.cross, self.ffn = mix, cross, ffn
+
+    def forward(self, x: Tensor, view: View, state: Group | None = None) -> Tensor:
+        mixed, crossed = (None, None) if state is None else state.parts
+        if self.mix is not None:
+            x = self.mix(x, view, mixed)
+        if self.cross is not None:
+            x = self.cross(x, view, crossed)
+        if self.ffn is not None:
+            x = self.ffn(x, view)
+        see = view.watcher(self.path, *self.names)
+        return see("stream", x) if see else x
+
+    def start(self, rows: int, view: View) -> Group:
+        return Group(parts=tuple(mixer and mixer.start(rows, view) for mixer in (self.mixer, self.crosser)))
+
+    @property
+    def mixer(self) -> Mixer | None:
+        return self.mix and self.mix.inner  # type: ignore[return-value]
+
+    @property
+    def crosser(self) -> Mixer | None:
+        return self.cross and self.cross.inner  # type: ignore[return-value]
+
+
+class BlockSpec(Spec):
+    """Which sublayers a block has, where their norms stand, and whether the input is added back."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kind: Literal["block"] = "block"
+    mix: MixerSpec | None = None
+    cross: MixerSpec | None = None
+    ffn: FeedSpec | None = None
+    norm: NormSpec | None = None
+    place: Place = "pre"
+    residual: bool = True
+    dropout: Rate = 0.0
+    bare: tuple[Slot, ...] = ()  # sublayers without a norm of their own
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if not (self.mix or self.cross or self.ffn):
+            raise ValueError("a block needs at least one of mix, cross, ffn")
+        if self.cross and not self.cross.over_memory:
+            raise ValueError(f"cross must read the memory, and {self.cross.kind!r} reads itself; set over='memory'")
+        return self
+
+    def build(self, width: int) -> Block:
+        return Block(*(self._sublayer(slot, width) for slot in ("mix", "cross", "ffn")))
+
+    def _sublayer(self, slot: Slot, width: int) -> Sublayer | None:
+        spec: MixerSpec | FeedSpec | None = {"mix": self.mix, "cross": self.cross, "ffn": self.ffn}[slot]
+        if spec is None:
+            return None
+        norm = None if slot in self.bare else self.norm
+        kind = PostSublayer if self.place == "post" else Sublayer
+        return kind(
+            spec.build(width),  # type: ignore[arg-type]
+            norm and norm.build(width),
+            norm and norm.build(width) if self.place == "sandwich" else None,
+            self.residual,
+            self.dropout,
+        )

@@ -1,0 +1,62 @@
+"""The mixer protocol: everything that moves information between positions obeys it.
+
+(batch, time, width) in, (batch, time, width) out. With a state, a call continues where the last one ended; without
+one, it is a whole sequence. `tests/laws` holds every mixer to what that promises.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+from torch import Tensor, nn
+
+from regard.core.spec import Spec
+from regard.core.state import State
+from regard.core.view import View
+
+
+class Part(nn.Module):
+    """A module of ours: it knows its path in the model, what it can report, and how its weights start."""
+
+    names: ClassVar[tuple[str, ...]] = ()  # what a probe can see here
+    path: str = "part"
+
+    def reset(self) -> None:
+        """Set the weights that don't start as plain matrices do."""
+
+
+class Mixer(Part):
+    """Mixes positions."""
+
+    path = "mixer"
+    causal: bool = True  # False: a position may see later ones, so there is no stepping
+    leaves_final: ClassVar[bool] = False  # True: its state, at the end of a source, is worth handing on
+
+    def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
+        raise NotImplementedError
+
+    def start(self, rows: int, view: View) -> State | None:
+        """What to remember before the first token; None: nothing."""
+        return None
+
+
+class MixerSpec(Spec):
+    """How positions are mixed."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    def build(self, width: int) -> Mixer:
+        raise NotImplementedError
+
+    @property
+    def over_memory(self) -> bool:
+        """Whether it reads an encoder's memory."""
+        return False
+
+    def forward_only(self) -> Self:
+        """This mixer as a decoder needs it: no position sees a later one."""
+        return self
+
+    def both_ways(self) -> Self:
+        """This mixer as an encoder needs it: every position sees all, where the mixer can."""
+        return self

@@ -1,0 +1,216 @@
+"""The only model class: an encoder, a decoder, or both, and a head.
+
+A model gives logits; it never computes a loss and never keeps what it saw. Search needs `step` and `state.select` and
+nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self
+
+import torch
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from regard.core.block import Block, Sublayer
+from regard.core.blueprint import blueprint
+from regard.core.mask import Mask
+from regard.core.mixer import Part
+from regard.core.probe import Probe
+from regard.core.spec import HeadSpec, InitSpec, Spec
+from regard.core.stack import Stack, StackSpec
+from regard.core.state import Group, Memory, State
+from regard.core.view import View
+from regard.errors import InputError, SpecError
+
+Extras = Mapping[str, Tensor]
+
+
+@dataclass
+class Progress(State):
+    """A decoder's state: what each block remembers, and the memory that it looks at."""
+
+    blocks: Group
+    memory: Memory | None = None
+
+    def rewindable(self, length: int) -> bool:
+        return True
+
+
+class Model(nn.Module):
+    """Tokens (or images) to logits."""
+
+    def __init__(
+        self, spec: ModelSpec, encoder: Stack | None, decoder: Stack | None, head: Part | None
+    ) -> None:
+        super().__init__()
+        self.spec = spec
+        self.encoder, self.decoder, self.head = encoder, decoder, head
+        for path, module in self.named_modules():
+            if isinstance(module, Part):
+                # a mixer goes by its sublayer's name: decoder.blocks.3.cross, not ….cross.inner
+                module.path = path.removesuffix(".inner")
+
+    def encode(
+        self,
+        inputs: Tensor,
+        valid: Tensor | None = None,
+        *,
+        probe: Probe | None = None,
+        extras: Extras | None = None,
+    ) -> Memory | None:
+        """What the decoder will look at; None for a decoder-only model."""
+        if self.encoder is None:
+            return None
+        view = self._view(self.encoder, inputs, valid, probe=probe, extras=extras)
+        rows = view.mask.rows
+        last = self.encoder.layers()[-1].mixer
+        ending = last.start(rows, view) if last is not None and last.leaves_final else None
+        nothing = Group(parts=(None, None))
+        parts = (*(nothing for _ in self.encoder.layers()[1:]), Group(parts=(ending, None)))
+        states = self.encoder(inputs, view, Group(parts=parts))
+        final = None if ending is None else ending.summary()
+        return Memory(tensors=(states,), valid=view.mask.valid, final=final)
+
+    def forward(
+        self,
+        tokens: Tensor,
+        memory: Memory | None = None,
+        *,
+        valid: Tensor | None = None,
+        probe: Probe | None = None,
+        extras: Extras | None = None,
+    ) -> Tensor:
+        """Logits for every position, teacher-forced: (batch, time, vocabulary) where the head is a vocabulary."""
+        stack = self._main
+        view = self._view(stack, tokens, valid, memory=memory, probe=probe, extras=extras)
+        x = stack(tokens, view)
+        return x if self.head is None else self.head(x, view)
+
+    def features(
+        self, tokens: Tensor, memory: Memory | None = None, *, valid: Tensor | None = None, extras: Extras | None = None
+    ) -> Tensor:
+        """What the head is given: (batch, time, width). For a loss that projects to the vocabulary by itself."""
+        stack = self._main
+        return stack(tokens, self._view(stack, tokens, valid, memory=memory, extras=extras))
+
+    def start(self, rows: int, memory: Memory | None = None, *, room: int = 0) -> Progress:
+        """The state before the first token; `room`: positions to allocate ahead."""
+        stack = self._steppable()
+        if memory is not None:
+            memory = memory.serve(rows)
+        elif self.encoder is not None:
+            raise InputError("this model translates from a memory", "start(rows, encode(source))")
+        device = next(self.parameters()).device
+        view = View(Mask(rows, 0, device=device), memory=memory, room=room)
+        return Progress(blocks=stack.start(rows, view), memory=memory)
+
+    def step(
+        self, tokens: Tensor, state: Progress, *, valid: Tensor | None = None, probe: Probe | None = None
+    ) -> Tensor:
+        """Feed one token a row, or several: (rows,) or (rows, time); logits after the last real one: (rows, vocabulary)."""
+        stack = self._steppable()
+        tokens = tokens[:, None] if tokens.dim() == 1 else tokens
+        mask = Mask(*tokens.shape, valid, state.past, tokens.device)
+        view = View(mask, memory=state.memory, probe=probe)
+        x = stack(tokens, view, state.blocks)
+        state.advance(mask)
+        if mask.valid is None:
+            x = x[:, -1:]
+        else:
+            last = (mask.valid * torch.arange(mask.time, device=tokens.device)).argmax(1)
+            x = x.gather(1, last[:, None, None].expand(-1, 1, x.shape[-1]))
+        return (x if self.head is None else self.head(x, view))[:, 0]
+
+    def reset(self) -> None:
+        """Start all weights anew, as the spec's scheme and the parts say."""
+        sublayers = sum(isinstance(module, Sublayer) for module in self.modules())
+        with torch.no_grad():
+            self.spec.init.fill(self, sublayers)
+            for module in self.modules():
+                if isinstance(module, Part):
+                    module.reset()
+
+    def parameter_count(self) -> int:
+        """Weights, each counted once however often it is used; routing biases among them."""
+        return sum(p.numel() for p in self.parameters()) + sum(b.numel() for b in self.buffers())
+
+    @property
+    def _main(self) -> Stack:
+        stack = self.decoder if self.decoder is not None else self.encoder
+        assert stack is not None
+        return stack
+
+    def _steppable(self) -> Stack:
+        if self.decoder is None:
+            raise InputError("an encoder has no next token to predict", "a model with a decoder")
+        return self.decoder
+
+    def _view(
+        self,
+        stack: Stack,
+        inputs: Tensor,
+        valid: Tensor | None,
+        *,
+        memory: Memory | None = None,
+        probe: Probe | None = None,
+        extras: Extras | None = None,
+    ) -> View:
+        rows, time = stack.embedding.measure(inputs)  # type: ignore[operator]
+        if valid is not None and valid.shape != (rows, time):
+            raise InputError(f"valid has shape {tuple(valid.shape)}, and the inputs make {rows} rows of {time}")
+        if memory is not None:
+            memory = memory.serve(rows)
+        return View(Mask(rows, time, valid, 0, inputs.device), memory, probe, extras or {})
+
+
+class ModelSpec(Spec):
+    """A whole model: its stacks, its head, and how its weights start."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kind: Literal["model"] = "model"
+    encoder: StackSpec | None = None
+    decoder: StackSpec | None = None
+    head: HeadSpec | None = None
+    share: bool = False  # encoder and decoder use one table of token vectors
+    init: InitSpec
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if self.encoder is None and self.decoder is None:
+            raise ValueError("a model needs an encoder, a decoder, or both")
+        if self.share and (self.encoder is None or self.decoder is None):
+            raise ValueError("share: only an encoder and a decoder can share token vectors")
+        for number, block in enumerate(self.decoder.layout() if self.decoder else []):
+            mix = block.mix
+            if self.encoder is None and (block.cross or (mix and mix.over_memory)):
+                raise ValueError(f"decoder.blocks.{number} reads a memory, and there is no encoder to leave one")
+        return self
+
+    def build(self, device: torch.device | str = "cpu") -> Model:
+        """The model with fresh weights; on the device `meta`, its shape alone.
+
+        Shapes come first and memory after, so a spec that can't be built costs nothing.
+        """
+        with blueprint():
+            model = self._assemble()
+        if torch.device(device).type != "meta":
+            model.to_empty(device=device)
+            model.reset()
+        return model
+
+    def _assemble(self) -> Model:
+        decoder = self.decoder and self.decoder.build()
+        lent = decoder.embedding.table if decoder and self.share else None
+        encoder = self.encoder and self.encoder.build(lent)  # type: ignore[arg-type]
+        main = decoder or encoder
+        assert main is not None
+        for path, module in main.named_modules():
+            if self.decoder and isinstance(module, Block) and module.mixer and not module.mixer.causal:
+                raise SpecError(f"decoder.{path}.mix sees later positions, and a decoder must not", "causal=true")
+        stack = self.decoder or self.encoder
+        assert stack is not None
+        head = self.head and self.head.build(stack.width, main.embedding.table)  # type: ignore[arg-type]
+        return Model(self, encoder, decoder, head)  # type: ignore[arg-type]

@@ -1,0 +1,67 @@
+"""Probes: look at what a model computes, or change it on the way.
+
+A module names what it computes as `path.name`, its path being the prefix of its weights too: weights, probes and
+edits speak one language. A module that nobody watches does no extra work, and nothing is kept on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+
+import torch.nn.functional as F
+from torch import Tensor, cat
+
+See = Callable[[str, Tensor], Tensor]
+
+
+class Probe:
+    """Asked before a value is computed openly, and handed the value; what it returns is used."""
+
+    def wants(self, name: str) -> bool:
+        raise NotImplementedError
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class Record(Probe):
+    """Keep every value whose name matches one of the patterns: `decoder.blocks.*.cross.weights`."""
+
+    def __init__(self, *patterns: str) -> None:
+        self.patterns = patterns or ("*",)
+        self.values: dict[str, list[Tensor]] = {}
+
+    def wants(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self.patterns)
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        self.values.setdefault(name, []).append(value)
+        return value
+
+    def __getitem__(self, name: str) -> Tensor:
+        """What was reported under a name; the pieces of a loop are joined along time (the axis before the last)."""
+        pieces = self.values[name]
+        if len(pieces) == 1:
+            return pieces[0]
+        widest = max(piece.shape[-1] for piece in pieces)  # keys grow from step to step
+        return cat([F.pad(piece, (0, widest - piece.shape[-1])) for piece in pieces], dim=-2)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+
+class Edit(Probe):
+    """Replace values on the way: `Edit({"decoder.blocks.0.mix.output": torch.zeros_like})` ablates a sublayer."""
+
+    def __init__(self, edits: Mapping[str, Callable[[Tensor], Tensor]]) -> None:
+        self.edits = dict(edits)
+
+    def wants(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self.edits)
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        for pattern, change in self.edits.items():
+            if fnmatchcase(name, pattern):
+                value = change(value)
+        return value

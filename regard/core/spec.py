@@ -1,0 +1,209 @@
+"""Specs: frozen, validated descriptions that survive JSON and build what they describe.
+
+A spec names itself by `kind`. Where a spec may stand is its role (`MixerSpec`, `NormSpec`, …); a role knows its
+kinds because each spec enters itself when its file is imported, so adding one is writing one file. A slot takes a
+spec, a mapping with a `kind`, or the bare kind.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from regard.errors import SpecError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Size = Annotated[int, Field(strict=True, ge=1, le=2**24)]
+Depth = Annotated[int, Field(strict=True, ge=1, le=4096)]
+Count = Annotated[int, Field(strict=True, ge=0, le=2**24)]
+Rate = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class SpecType(type(BaseModel)):  # type: ignore[misc]
+    """Turn pydantic's complaint about a constructor call into ours."""
+
+    def __call__(cls, *args: Any, **settings: Any) -> Any:
+        try:
+            return super().__call__(*args, **settings)
+        except ValidationError as error:
+            raise SpecError(explain(error, cls.__name__)) from None
+
+
+class Spec(BaseModel, metaclass=SpecType):
+    """A description of something to build."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kind: str
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        name = cls.model_fields["kind"].default
+        if isinstance(name, str):
+            cls.kinds[name] = cls
+
+    @classmethod
+    def parse(cls, settings: Any) -> Self:
+        """Read a spec from plain data; every problem in it is reported at once."""
+        try:
+            return cls.model_validate(settings)
+        except ValidationError as error:
+            raise SpecError(explain(error, cls.__name__)) from None
+
+    def replace(self, **settings: Any) -> Self:
+        """This spec with other settings, validated again."""
+        return self.parse({**self.fields(), **settings})
+
+    @model_serializer(mode="plain")
+    def fields(self) -> dict[str, Any]:
+        """Every setting, those of a subclass too where a slot names only the role."""
+        return {name: getattr(self, name) for name in type(self).model_fields}
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def choose(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Send data to the class that its kind names, and say which settings it doesn't know."""
+        if isinstance(value, str):
+            value = {"kind": value}
+        if not isinstance(value, dict):
+            return handler(value)
+        kind = value.get("kind", cls.model_fields["kind"].default)
+        if not isinstance(kind, str) or kind not in cls.kinds:
+            raise PydanticCustomError("kind", "unknown kind {kind}{hint}", told(kind, cls.kinds))
+        chosen = cls.kinds[kind]
+        if chosen is not cls:
+            return chosen.model_validate(value)  # type: ignore[return-value]
+        strange = [name for name in value if name not in cls.model_fields]
+        if not strange:
+            return handler(value)
+        errors = [
+            InitErrorDetails(
+                type=PydanticCustomError("unknown", "unknown setting{hint}", told(name, cls.model_fields)),
+                loc=(name,),
+                input=value[name],
+            )
+            for name in strange
+        ]
+        try:
+            handler({name: item for name, item in value.items() if name not in strange})
+        except ValidationError as error:
+            errors += [
+                InitErrorDetails(
+                    type=PydanticCustomError("other", "{message}", {"message": item["msg"]}),
+                    loc=item["loc"],
+                    input=item["input"],
+                )
+                for item in error.errors()
+            ]
+        raise ValidationError.from_exception_data(cls.__name__, errors)
+
+
+def told(word: object, known: Iterable[str]) -> dict[str, str]:
+    """What a message about an unknown word needs: the word, and the nearest known ones."""
+    known = list(known)
+    near = difflib.get_close_matches(str(word), known, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known))}"
+    return {"kind": repr(word), "hint": hint}
+
+
+def explain(error: ValidationError, title: str) -> str:
+    """One line for each problem: where it is, what is wrong, and what was given."""
+    lines = []
+    for item in error.errors():
+        where = ".".join(str(part) for part in item["loc"]) or title
+        message = item["msg"].removeprefix("Value error, ")
+        given = item["input"]
+        shown = "" if isinstance(given, dict | Spec) else f" (given: {given!r})"
+        lines.append(f"{where}: {message[:1].lower()}{message[1:]}{shown}")
+    return "\n".join(lines)
+
+
+def divides(part: int, whole: int, name: str, whole_name: str) -> None:
+    """Insist that a size splits evenly, and offer the nearest number that does."""
+    if whole % part:
+        near = min((n for n in range(1, whole + 1) if whole % n == 0), key=lambda n: (abs(n - part), n))
+        raise SpecError(f"{name}: {whole_name} {whole} is not divisible by {name} {part}", f"{name}={near}")
+
+
+class NormSpec(Spec):
+    """What keeps activations in range."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    def build(self, width: int) -> nn.Module:
+        raise NotImplementedError
+
+
+class FeedSpec(Spec):
+    """What mixes channels, position by position."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    def build(self, width: int) -> nn.Module:
+        raise NotImplementedError
+
+
+class EmbeddingSpec(Spec):
+    """What turns inputs into vectors."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    def build(self, width: int, table: nn.Embedding | None = None) -> nn.Module:
+        raise NotImplementedError
+
+
+class AbsoluteSpec(Spec):
+    """Positions that are added to the embedding."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    def build(self, width: int) -> nn.Module:
+        raise NotImplementedError
+
+
+class RelativeSpec(Spec):
+    """Positions that act inside attention: a rotation of queries and keys, or a bias on their scores."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    @property
+    def shared_heads(self) -> int | None:
+        """How many heads it serves when a whole stack shares it; None: it belongs to one layer."""
+        return None
+
+    def build(self, heads: int, size: int) -> nn.Module:
+        raise NotImplementedError
+
+
+class HeadSpec(Spec):
+    """What turns the last hidden vectors into an answer."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    def build(self, width: int, table: nn.Embedding | None = None) -> nn.Module:
+        raise NotImplementedError
+
+
+class InitSpec(Spec):
+    """How matrices start."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    def fill(self, model: nn.Module, sublayers: int) -> None:
+        raise NotImplementedError

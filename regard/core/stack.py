@@ -1,0 +1,76 @@
+"""A stack: embedding, then blocks, then a norm."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from regard.core.block import Block, BlockSpec
+from regard.core.mixer import Part
+from regard.core.spec import Depth, EmbeddingSpec, NormSpec, RelativeSpec, Size, Spec
+from regard.core.state import Group
+from regard.core.view import View
+
+
+class Stack(Part):
+    """Inputs to hidden vectors: (batch, time, width)."""
+
+    def __init__(
+        self, embedding: nn.Module, blocks: list[Block], norm: nn.Module | None, bias: nn.Module | None
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = norm
+        self.bias = bias
+
+    def forward(self, inputs: Tensor, view: View, state: Group | None = None) -> Tensor:
+        view.bias = self.bias
+        x = self.embedding(inputs, view)
+        states = state.parts if state is not None else (None,) * len(self.blocks)
+        for block, part in zip(self.blocks, states, strict=True):
+            x = block(x, view, part)
+        return x if self.norm is None else self.norm(x)
+
+    def start(self, rows: int, view: View) -> Group:
+        return Group(parts=tuple(block.start(rows, view) for block in self.layers()))
+
+    def layers(self) -> list[Block]:
+        """The blocks, as blocks."""
+        return list(self.blocks)  # type: ignore[arg-type]
+
+
+class StackSpec(Spec):
+    """`first` blocks as given, then `blocks` over and over until there are `depth`."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kind: Literal["stack"] = "stack"
+    width: Size
+    depth: Depth
+    embedding: EmbeddingSpec
+    blocks: tuple[BlockSpec, ...] = Field(min_length=1)
+    first: tuple[BlockSpec, ...] = ()
+    norm: NormSpec | None = None
+    bias: RelativeSpec | None = None  # relative positions shared by all blocks
+
+    def layout(self) -> list[BlockSpec]:
+        """Every block's spec, in order."""
+        cycle = [self.blocks[i % len(self.blocks)] for i in range(max(0, self.depth - len(self.first)))]
+        return [*self.first[: self.depth], *cycle]
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if self.bias is not None and self.bias.shared_heads is None:
+            raise ValueError("bias: positions shared by a whole stack must say how many heads they serve")
+        return self
+
+    def build(self, table: nn.Embedding | None = None) -> Stack:
+        """`table`: token vectors lent by another stack."""
+        return Stack(
+            self.embedding.build(self.width, table),
+            [spec.build(self.width) for spec in self.layout()],
+            self.norm and self.norm.build(self.width),
+            self.bias and self.bias.build(self.bias.shared_heads or 1, self.width),
+        )

@@ -1,0 +1,72 @@
+"""The view: all that a module may know about the call beside its input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.mask import Mask
+from regard.core.probe import Probe, See
+from regard.core.state import Memory, State
+from regard.errors import InputError
+
+T = TypeVar("T")
+
+
+@dataclass
+class View:
+    """One call's mask, memory, probe and extras."""
+
+    mask: Mask
+    memory: Memory | None = None
+    probe: Probe | None = None
+    extras: Mapping[str, Tensor] = field(default_factory=dict)
+    bias: nn.Module | None = None  # relative positions that a whole stack shares
+    room: int = 0  # positions to allocate ahead when a state is started
+    _made: dict[Hashable, object] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        x: Tensor,
+        valid: Tensor | None = None,
+        state: State | None = None,
+        *,
+        memory: Memory | None = None,
+        probe: Probe | None = None,
+    ) -> View:
+        """The view of a chunk (batch, time, …) that follows what a state holds."""
+        past = 0 if state is None else state.past
+        return cls(Mask(x.shape[0], x.shape[1], valid, past, x.device), memory, probe)
+
+    @property
+    def positions(self) -> Tensor:
+        """(1 or rows, time)"""
+        return self.mask.positions
+
+    @property
+    def device(self) -> torch.device | str | None:
+        return self.mask.device
+
+    def watcher(self, path: str, *names: str) -> See | None:
+        """A function that reports a value under `path.name`, or None when nobody wants any of these names."""
+        probe = self.probe
+        if probe is None or not any(probe.wants(f"{path}.{name}") for name in names):
+            return None
+        return lambda name, value: probe(f"{path}.{name}", value)
+
+    def recall(self, path: str) -> Memory:
+        """The memory, which must be there."""
+        if self.memory is None:
+            raise InputError(f"{path} looks at a memory, and this call has none", "pass what encode() returned")
+        return self.memory
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Compute what all layers share only once a call."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]  # type: ignore[return-value]

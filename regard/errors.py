@@ -1,0 +1,39 @@
+"""What can go wrong, as a user sees it: a message, a way out, and an exit status of its own.
+
+A `RegardError` is printed without a traceback. Anything else that escapes is our own bug.
+"""
+
+
+class RegardError(Exception):
+    """A mistake that the user can mend, or a limit that they should know."""
+
+    code = "error"
+    status = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  try: {self.hint}" if self.hint else self.message
+
+
+class SpecError(RegardError):
+    """A description that can't be built: an unknown setting, a wrong type, sizes that don't fit."""
+
+    code = "spec"
+    status = 2
+
+
+class InputError(RegardError):
+    """Data that doesn't fit the model: too long, of the wrong shape, or missing."""
+
+    code = "input"
+    status = 3
+
+
+class NotRewindable(RegardError):
+    """A state that can't forget its last tokens, because it doesn't hold what came before them."""
+
+    code = "rewind"

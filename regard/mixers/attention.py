@@ -1,0 +1,204 @@
+"""Attention: every position looks at every other, or at a memory, with several heads (Vaswani et al. 2017).
+
+Grouped and multi-query heads (Shazeer 2019, Ainslie et al. 2023), sliding windows (Beltagy et al. 2020), rotary,
+ALiBi or T5 positions. Nobody watching: torch's fused kernel. Somebody watching: the same softmax, in the open.
+
+Cost: time O(n²), or O(n · window); state O(n), or O(window).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.core.mixer import Mixer, MixerSpec
+from regard.core.probe import See
+from regard.core.slots import Slots
+from regard.core.spec import NormSpec, Positive, Rate, RelativeSpec, Size, divides
+from regard.core.state import Shared, State
+from regard.core.view import View
+from regard.errors import SpecError
+from regard.parts.position import Position
+from regard.parts.score import weigh
+
+
+class Attention(MixerSpec):
+    """Which heads there are, what they look at, and how far."""
+
+    kind: Literal["attention"] = "attention"
+    heads: Size = 8
+    kv_heads: Size | None = None  # as many as heads, unless given; 1 is multi-query
+    size: Size | None = None  # of a head: width / heads, unless given
+    causal: bool = False
+    window: Size | None = None  # keys at a distance below this are seen, on both sides if not causal
+    over: Literal["self", "memory"] = "self"
+    memory: Size | None = None  # width of the memory, where it isn't the model's own
+    position: RelativeSpec | None = None
+    norm: NormSpec | None = None  # on each head's queries and keys
+    bias: bool = True
+    output_bias: bool | None = None  # as bias, unless given
+    scale: Positive | None = None  # 1/√size, unless given
+    dropout: Rate = 0.0  # on the weights
+
+    @property
+    def over_memory(self) -> bool:
+        return self.over == "memory"
+
+    def forward_only(self) -> Self:
+        return self if self.over_memory else self.replace(causal=True)
+
+    def both_ways(self) -> Self:
+        return self.replace(causal=False)
+
+    def build(self, width: int) -> Mixer:
+        if self.size is None:
+            divides(self.heads, width, "heads", "width")
+        divides(self.kv_heads or self.heads, self.heads, "kv_heads", "heads")
+        if self.over_memory and (self.causal or self.window or self.position):
+            raise SpecError("over: attention over a memory takes no causal, window or position; they order one sequence")
+        return MultiHead(self, width)
+
+
+class MultiHead(Mixer):
+    """softmax(q kᵀ / √size) v for each head, side by side, then projected."""
+
+    names = ("weights",)
+
+    def __init__(self, spec: Attention, width: int) -> None:
+        super().__init__()
+        self.spec = spec
+        self.heads, self.kv_heads = spec.heads, spec.kv_heads or spec.heads
+        self.size = spec.size or width // spec.heads
+        self.scale = spec.scale or self.size**-0.5
+        self.causal = spec.causal or spec.over_memory
+        source = spec.memory or width
+        self.query = nn.Linear(width, self.heads * self.size, bias=spec.bias)
+        self.key = nn.Linear(source, self.kv_heads * self.size, bias=spec.bias)
+        self.value = nn.Linear(source, self.kv_heads * self.size, bias=spec.bias)
+        closing = spec.bias if spec.output_bias is None else spec.output_bias
+        self.output = nn.Linear(self.heads * self.size, width, bias=closing)
+        self.query_norm = spec.norm and spec.norm.build(self.size)
+        self.key_norm = spec.norm and spec.norm.build(self.size)
+        position = Position() if spec.position is None else spec.position.build(self.heads, self.size)
+        self.position: Position = position  # type: ignore[assignment]
+
+    def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
+        return self.look_back(x, view, state) if self.spec.over_memory else self.look_around(x, view, state)
+
+    def look_around(self, x: Tensor, view: View, state: State | None) -> Tensor:
+        """Over the sequence itself: the chunk, and what the state holds of the tokens before it."""
+        mask, spec = view.mask, self.spec
+        query = self.position.rotate(self.split(self.query(x), self.query_norm), view)
+        key = self.position.rotate(self.split(self.key(x), self.key_norm), view)
+        value = self.split(self.value(x))
+        relative: Position = self.position if view.bias is None else view.bias  # type: ignore[assignment]
+        see = view.watcher(self.path, *self.names)
+        # a first chunk without pads is a whole sequence, so the kernel's causal flag serves there too
+        whole = state is None or (state.length == 0 and mask.valid is None)
+        seen = state.extend((key, value), mask) if isinstance(state, Slots) else None
+        if whole or seen is None:
+            index = torch.arange(mask.time, device=x.device)[None]
+            bias = view.once((relative.key, "chunk"), lambda: relative.bias(index, index))
+            allowed = mask.table(spec.causal, spec.window, explicit=bias is not None or see is not None)
+            y = self.attend(query, key, value, allowed, bias, spec.causal and allowed is None, see)
+        else:
+            label = (relative.key, seen.tensors[0].shape[-2])
+            bias = view.once(label, lambda: relative.bias(view.positions, seen.positions()))
+            y = self.attend(query, *seen.tensors, seen.allowed, bias, False, see)
+        return self.output(y.transpose(1, 2).flatten(2))
+
+    def look_back(self, x: Tensor, view: View, state: State | None) -> Tensor:
+        """Over a memory, whose keys and values are computed once; the rows that share it stand side by side."""
+        memory = view.recall(self.path)
+        key, value = state.tensors if isinstance(state, Shared) else self.project(memory.states)
+        query = self.split(self.query(memory.fold(x)), self.query_norm)
+        see = view.watcher(self.path, *self.names)
+        if see and memory.fan > 1:
+            see = unfolded(see, memory.fan)
+        y = self.attend(query, key, value, memory.allowed, None, False, see)
+        return memory.unfold(self.output(y.transpose(1, 2).flatten(2)))
+
+    def start(self, rows: int, view: View) -> State | None:
+        if self.spec.over_memory:
+            memory = view.recall(self.path)
+            return Shared(tensors=self.project(memory.states), fan=memory.fan)
+        if not self.causal:
+            return None
+        room = min(max(view.room, 1), self.spec.window or view.room or 1)
+        shape = (rows, self.kv_heads, room, self.size)
+        weight = self.key.weight
+        return Slots(tensors=(weight.new_zeros(shape), weight.new_zeros(shape)), window=self.spec.window)
+
+    def project(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """A memory's keys and values, head by head."""
+        return self.split(self.key(states), self.key_norm), self.split(self.value(states))
+
+    def split(self, x: Tensor, norm: nn.Module | None = None) -> Tensor:
+        """(batch, time, heads * size) -> (batch, heads, time, size)"""
+        x = x.unflatten(-1, (-1, self.size))
+        return (x if norm is None else norm(x)).transpose(1, 2)
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        allowed: Tensor | None,
+        bias: Tensor | None,
+        causal: bool,
+        see: See | None,
+    ) -> Tensor:
+        """(batch, heads, queries, size); `causal`: the kernel's own flag, when there is no table."""
+        dropout = self.spec.dropout if self.training else 0.0
+        if see is not None:
+            return openly(query, key, value, allowed, bias, self.scale, dropout, see)
+        table = allowed
+        if bias is not None:
+            table = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
+        grouped = self.kv_heads < self.heads
+        if grouped and query.shape[2] == 1 and bias is None:
+            # one query a head: the heads that share keys become queries of one head
+            y = F.scaled_dot_product_attention(
+                query.reshape(query.shape[0], self.kv_heads, -1, self.size), key, value, table, dropout, scale=self.scale
+            )
+            return y.reshape_as(query)
+        return F.scaled_dot_product_attention(
+            query, key, value, table, dropout, is_causal=causal, scale=self.scale, enable_gqa=grouped
+        )
+
+
+def openly(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    allowed: Tensor | None,
+    bias: Tensor | None,
+    scale: float,
+    dropout: float,
+    see: See,
+) -> Tensor:
+    """Attention with its weights in the open, to be seen or changed."""
+    share = query.shape[1] // key.shape[1]
+    if share > 1:
+        key, value = key.repeat_interleave(share, 1), value.repeat_interleave(share, 1)
+    scores = query @ key.mT * scale  # (batch, heads, queries, keys)
+    weights = weigh(scores if bias is None else scores + bias, allowed)
+    weights = see("weights", weights)
+    return F.dropout(weights, dropout) @ value
+
+
+def unfolded(see: See, fan: int) -> See:
+    """Report weights row by row where the rows of a sentence stand side by side as queries."""
+
+    def rows(weights: Tensor) -> Tensor:
+        return weights.unflatten(2, (fan, -1)).transpose(1, 2).flatten(0, 1)
+
+    def back(weights: Tensor) -> Tensor:
+        return weights.unflatten(0, (-1, fan)).transpose(1, 2).flatten(2, 3)
+
+    return lambda name, weights: back(see(name, rows(weights)))
+

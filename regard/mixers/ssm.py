@@ -1,0 +1,137 @@
+"""A diagonal linear state-space layer, the same at every position: S4D (Gu et al. 2022).
+
+Each channel is a small linear system, x' = A x + B u, y = C x + D u, sampled with a learned step. Because nothing
+depends on the input, a whole sequence is one long convolution; a step is the recurrence itself.
+
+Cost: time O(n log n); state O(1).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.core.mask import Mask
+from regard.core.mixer import Mixer, MixerSpec
+from regard.core.spec import Positive, Size, divides
+from regard.core.state import State
+from regard.core.view import View
+from regard.errors import SpecError
+
+
+class SSM(MixerSpec):
+    """How many numbers each channel's system holds, and the range of steps that it starts with."""
+
+    kind: Literal["ssm"] = "ssm"
+    states: Size = 64
+    shortest: Positive = 0.001
+    longest: Positive = 0.1
+
+    def build(self, width: int) -> Mixer:
+        divides(2, self.states, "pairs", "states")
+        if self.shortest > self.longest:
+            raise SpecError(f"shortest: the shortest step {self.shortest} is above the longest {self.longest}")
+        return Systems(self, width)
+
+
+@dataclass
+class Vibration(State):
+    """Each channel's system: (rows, width, states / 2), complex."""
+
+    x: Tensor | None = None
+
+
+class Systems(Mixer):
+    """A, B, C, D: the paper's letters; A is kept in the left half-plane, B is 1. States come in conjugate pairs."""
+
+    names = ("kernel",)
+
+    def __init__(self, spec: SSM, width: int) -> None:
+        super().__init__()
+        self.spec = spec
+        pairs = spec.states // 2
+        self.step = nn.Parameter(torch.empty(width))  # log of the step
+        self.decay = nn.Parameter(torch.empty(width, pairs))  # log of -Re A
+        self.frequency = nn.Parameter(torch.empty(width, pairs))  # Im A
+        self.readout = nn.Parameter(torch.empty(width, pairs, 2))  # C
+        self.skip = nn.Parameter(torch.empty(width))  # D
+        self.output = nn.Linear(width, 2 * width)
+        self.reset()
+
+    def reset(self) -> None:
+        """S4D-Lin: A_n = -1/2 + iπn, steps spread evenly in the logarithm."""
+        spread = torch.rand_like(self.step)
+        low, high = math.log(self.spec.shortest), math.log(self.spec.longest)
+        pairs = torch.arange(self.frequency.shape[1], device=self.step.device, dtype=self.step.dtype)
+        with torch.no_grad():
+            self.step.copy_(low + spread * (high - low))
+            self.decay.fill_(math.log(0.5))
+            self.frequency.copy_((math.pi * pairs).expand_as(self.frequency))
+            self.readout.normal_(std=math.sqrt(0.5))
+            self.skip.normal_()
+
+    def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
+        past = state if isinstance(state, Vibration) else None
+        if past is not None and past.x is not None and view.mask.time == 1 and self.unwatched(view):
+            y = self.recur(x, past, view.mask)
+        else:
+            y = self.convolve(x, past, view)
+        if past is not None:
+            past.advance(view.mask)
+        return F.glu(self.output(F.gelu(y + self.skip * x)), -1)
+
+    def unwatched(self, view: View) -> bool:
+        return view.watcher(self.path, *self.names) is None
+
+    def sampled(self) -> tuple[Tensor, Tensor, Tensor]:
+        """log Ā, B̄, C for the learned step: each (width, pairs)."""
+        A = torch.complex(-self.decay.exp(), self.frequency)
+        exponent = A * self.step.exp()[:, None]
+        return exponent, torch.expm1(exponent) / A, torch.view_as_complex(self.readout)
+
+    def recur(self, x: Tensor, state: Vibration, mask: Mask) -> Tensor:
+        """x_t = Ā x_{t-1} + B̄ u_t, y_t = 2 Re(C x_t)."""
+        assert state.x is not None
+        exponent, B, C = self.sampled()
+        moved = exponent.exp() * state.x + B * x[:, 0, :, None]
+        if mask.valid is not None:
+            moved = torch.where(mask.valid[:, :, None], moved, state.x)
+        state.x = moved
+        return 2 * (C * moved).sum(-1).real[:, None]
+
+    def convolve(self, x: Tensor, state: Vibration | None, view: View) -> Tensor:
+        """y = K * u with K_l = 2 Re(C Ā^l B̄), by the fast Fourier transform, and what the past adds."""
+        mask = view.mask
+        u = mask.align(x if mask.valid is None else x * mask.valid[..., None]).mT  # (rows, width, time)
+        exponent, B, C = self.sampled()
+        time = torch.arange(mask.time, device=x.device)
+        powers = (exponent[..., None] * time).exp()  # Ā^l: (width, pairs, time)
+        kernel = 2 * torch.einsum("wp,wpt->wt", C * B, powers).real
+        see = view.watcher(self.path, *self.names)
+        if see:
+            kernel = see("kernel", kernel)
+        y = torch.fft.irfft(torch.fft.rfft(u, 2 * mask.time) * torch.fft.rfft(kernel, 2 * mask.time), 2 * mask.time)
+        y = y[..., : mask.time]
+        if state is not None and state.x is not None:
+            before = state.x * exponent.exp()  # (rows, width, pairs)
+            y = y + 2 * torch.einsum("rwp,wpt->rwt", before * C, powers).real
+            state.x = self.settle(u, state.x, exponent, B, powers, mask)
+        return mask.restore(y.mT)
+
+    @staticmethod
+    def settle(u: Tensor, before: Tensor, exponent: Tensor, B: Tensor, powers: Tensor, mask: Mask) -> Tensor:
+        """The system after the chunk: Ā^n x + Σ Ā^(n-1-l) B̄ u_l, n being each row's own number of real tokens."""
+        if mask.valid is None:
+            decay = (exponent * mask.time).exp()
+        else:
+            decay = (exponent * mask.counts[:, None, None]).exp()
+            # real tokens last and zeros before them, so that one sum serves all rows
+            index = torch.arange(mask.time, device=u.device) - (mask.time - mask.counts)[:, None]
+            shifted = u.gather(2, index.clamp(min=0)[:, None].expand_as(u))
+            u = shifted * (index >= 0)[:, None]
+        return before * decay + B * torch.einsum("rwt,wpt->rwp", u.to(powers.dtype), powers.flip(-1))

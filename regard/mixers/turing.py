@@ -1,0 +1,150 @@
+"""The Neural Turing Machine: a recurrent controller that reads and writes a memory by soft addresses (Graves et al. 2014).
+
+A head looks for a key by content, keeps or drops that in favour of where it stood before, shifts, and sharpens.
+
+Cost: time O(n · slots), one position after the other; state O(slots · size).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.core.mixer import Mixer, MixerSpec, Part
+from regard.core.probe import See
+from regard.core.spec import Size
+from regard.core.state import State
+from regard.core.view import View
+from regard.errors import SpecError
+from regard.parts.cell import Carry, Cell, Kind
+
+
+class Turing(MixerSpec):
+    """The memory's size, the heads, and the controller."""
+
+    kind: Literal["turing"] = "turing"
+    slots: Size = 128
+    size: Size = 20  # of a slot
+    reads: Size = 1
+    writes: Size = 1
+    shift: Size = 1  # how far a head may move in a step, either way
+    cell: Kind = "lstm"
+
+    def build(self, width: int) -> Mixer:
+        if 2 * self.shift + 1 > self.slots:
+            raise SpecError(f"shift: a head that moves up to {self.shift} needs more than {self.slots} slots")
+        return Machine(self, width)
+
+
+@dataclass
+class Tape(State):
+    """The controller's carry, the memory, where each head stands, and what was read last."""
+
+    carry: Carry = ()
+    memory: Tensor | None = None  # (rows, slots, size)
+    reading: Tensor | None = None  # (rows, reads, slots), weights
+    writing: Tensor | None = None  # (rows, writes, slots), weights
+    found: Tensor | None = None  # (rows, reads * size)
+
+
+class Heads(Part):
+    """Where `count` heads look next: content, interpolation, shift, sharpening (equations 5 to 9)."""
+
+    def __init__(self, count: int, width: int, size: int, shift: int) -> None:
+        super().__init__()
+        self.count, self.size, self.shift = count, size, shift
+        self.sizes = (size, 1, 1, 2 * shift + 1, 1)  # key, strength, gate, shifts, sharpness
+        self.address = nn.Linear(width, count * sum(self.sizes))
+
+    def forward(self, hidden: Tensor, memory: Tensor, before: Tensor) -> Tensor:
+        """(rows, count, slots), each head's weights."""
+        asked = self.address(hidden).unflatten(-1, (self.count, -1))
+        key, strength, gate, shifts, sharpness = asked.split(self.sizes, -1)
+        match = F.normalize(torch.tanh(key), dim=-1, eps=1e-6) @ F.normalize(memory, dim=-1, eps=1e-6).mT
+        content = (F.softplus(strength) * match).softmax(-1)
+        gate = gate.sigmoid()
+        mixed = gate * content + (1 - gate) * before
+        steps = range(-self.shift, self.shift + 1)
+        moved = sum(w * mixed.roll(step, -1) for w, step in zip(shifts.softmax(-1).split(1, -1), steps, strict=True))
+        sharp = (moved + 1e-12) ** (1 + F.softplus(sharpness))  # type: ignore[operator]
+        return sharp / sharp.sum(-1, keepdim=True)
+
+
+class Machine(Mixer):
+    names = ("read_weights", "write_weights")
+
+    def __init__(self, spec: Turing, width: int) -> None:
+        super().__init__()
+        self.spec = spec
+        self.cell = Cell(spec.cell, width + spec.reads * spec.size, width)
+        self.readers = Heads(spec.reads, width, spec.size, spec.shift)
+        self.writers = Heads(spec.writes, width, spec.size, spec.shift)
+        self.change = nn.Linear(width, spec.writes * 2 * spec.size)  # what to erase and what to add
+        self.output = nn.Linear(width + spec.reads * spec.size, width)
+        self.blank = nn.Parameter(torch.empty(spec.slots, spec.size))
+        self.rest = nn.Parameter(torch.empty(spec.reads + spec.writes, spec.slots))
+        self.reset()
+
+    def reset(self) -> None:
+        """A nearly blank memory, and heads that stand near the first slot."""
+        nn.init.normal_(self.blank, std=0.01)
+        nn.init.zeros_(self.rest)
+        with torch.no_grad():
+            self.rest[:, 0] = 5.0
+
+    def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
+        tape = state if isinstance(state, Tape) else self.start(view.mask.rows, view)
+        see = view.watcher(self.path, *self.names)
+        valid, outputs = view.mask.valid, []
+        for time in range(x.shape[1]):
+            before = tape.map(lambda tensor: tensor)
+            outputs.append(self.tick(x[:, time], tape, see))
+            if valid is not None:
+                keep(tape, before, valid[:, time])
+        tape.advance(view.mask)
+        return torch.stack(outputs, 1)
+
+    def tick(self, x: Tensor, tape: Tape, see: See | None) -> Tensor:
+        """One position: think, write, read, answer."""
+        memory, reading, writing, found = tape.memory, tape.reading, tape.writing, tape.found
+        assert memory is not None and reading is not None and writing is not None and found is not None
+        hidden, tape.carry = self.cell.step(torch.cat((x, found), -1), tape.carry)
+        writing = self.writers(hidden, memory, writing)
+        reading = self.readers(hidden, memory, reading)
+        if see:
+            writing = see("write_weights", writing[:, :, None])[:, :, 0]
+            reading = see("read_weights", reading[:, :, None])[:, :, 0]
+        erase, add = self.change(hidden).unflatten(-1, (self.spec.writes, 2, -1)).unbind(2)
+        # every write head erases before any adds (equations 3 and 4)
+        kept = (1 - writing[..., None] * erase.sigmoid()[:, :, None]).prod(1)  # (rows, slots, size)
+        memory = memory * kept + writing.mT @ torch.tanh(add)
+        found = (reading @ memory).flatten(1)
+        tape.memory, tape.reading, tape.writing, tape.found = memory, reading, writing, found
+        return self.output(torch.cat((hidden, found), -1))
+
+    def start(self, rows: int, view: View) -> Tape:
+        memory = self.blank.expand(rows, -1, -1)
+        places = self.rest.softmax(-1).expand(rows, -1, -1)
+        reading, writing = places.split((self.spec.reads, self.spec.writes), 1)
+        return Tape(
+            carry=self.cell.zeros(rows, self.blank),
+            memory=memory,
+            reading=reading,
+            writing=writing,
+            found=(reading @ memory).flatten(1),
+        )
+
+
+def keep(tape: Tape, before: Tape, real: Tensor) -> None:
+    """Undo a step on the rows where it was a pad."""
+
+    def pick(new: Tensor, old: Tensor) -> Tensor:
+        return torch.where(real.view(-1, *(1,) * (new.dim() - 1)), new, old)
+
+    tape.carry = tuple(pick(new, old) for new, old in zip(tape.carry, before.carry, strict=True))
+    for name in ("memory", "reading", "writing", "found"):
+        setattr(tape, name, pick(getattr(tape, name), getattr(before, name)))

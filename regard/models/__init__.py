@@ -1,0 +1,68 @@
+"""One file for each family: its presets, as specs. The folder is the registry.
+
+A family describes itself by a few settings (width, depth, heads, …) and composes them into a model's spec. A preset is
+those settings with values; `preset("gpt2", depth=4, width=128)` is one with others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Generic, TypeVar
+
+import regard.mixers  # noqa: F401  enters every mixer
+import regard.parts  # noqa: F401  enters every part
+from regard.config import merge
+from regard.core.model import ModelSpec
+from regard.core.spec import Spec, told
+from regard.errors import SpecError
+from regard.folder import load
+
+
+class Settings(Spec):
+    """What a family lets one choose. Its `kind` is the family's name."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+
+S = TypeVar("S", bound=Settings)
+
+
+@dataclass(frozen=True)
+class Family(Generic[S]):
+    """A name, the settings, how they become a spec, and the presets as settings that differ from the defaults."""
+
+    settings: type[S]
+    compose: Callable[[S], ModelSpec]
+    presets: Mapping[str, Mapping[str, Any]]
+    hf: tuple[str, ...] = ()  # the model types of Hugging Face layouts that it reads
+
+    def preset(self, name: str, overrides: Mapping[str, Any]) -> ModelSpec:
+        chosen = self.settings.parse(self.presets[name])
+        return self.compose(self.settings.parse(merge(chosen.model_dump(), overrides)))
+
+
+@cache
+def families() -> dict[str, Family[Any]]:
+    """Every family in the folder, by the name of its file."""
+    modules = load(__name__, __path__)
+    return {module.__name__.rpartition(".")[2]: module.family for module in modules}
+
+
+@cache
+def presets() -> dict[str, Family[Any]]:
+    """Every preset's family, by the preset's name."""
+    return {name: family for family in families().values() for name in family.presets}
+
+
+def preset(name: str, **overrides: Any) -> ModelSpec:
+    """The spec of a preset, with other settings if wanted."""
+    if name not in presets():
+        raise SpecError(f"no preset is called {name!r}{told(name, presets())['hint']}")
+    return presets()[name].preset(name, overrides)
+
+
+def head_count(width: int, heads: int | None, size: int) -> int:
+    """How many heads, unless given: one for each `size` channels."""
+    return heads or max(1, width // size)

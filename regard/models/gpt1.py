@@ -1,0 +1,47 @@
+"""GPT-1: a Transformer's decoder alone, post-norm, learned positions (Radford et al. 2018)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from regard.core.block import BlockSpec
+from regard.core.model import ModelSpec
+from regard.core.spec import Depth, Rate, Size
+from regard.core.stack import StackSpec
+from regard.mixers.attention import Attention
+from regard.models import Family, Settings, head_count
+from regard.parts.embedding import Tokens
+from regard.parts.feedforward import FeedForward
+from regard.parts.head import Vocabulary
+from regard.parts.initial import Normal
+from regard.parts.norm import LayerNorm
+from regard.parts.position import Learned
+
+
+class GPT1(Settings):
+    kind: Literal["gpt1"] = "gpt1"
+    width: Size = 768
+    depth: Depth = 12
+    heads: Size | None = None  # one for each 64 channels, unless given
+    vocabulary: Size = 40478
+    context: Size = 512
+    dropout: Rate = 0.1
+
+
+def compose(s: GPT1) -> ModelSpec:
+    block = BlockSpec(
+        mix=Attention(heads=head_count(s.width, s.heads, 64), causal=True, dropout=s.dropout),
+        ffn=FeedForward(activation="gelu-tanh"),
+        norm=LayerNorm(),
+        place="post",
+        dropout=s.dropout,
+    )
+    embedding = Tokens(vocabulary=s.vocabulary, position=Learned(context=s.context), dropout=s.dropout)
+    return ModelSpec(
+        decoder=StackSpec(width=s.width, depth=s.depth, embedding=embedding, blocks=(block,)),
+        head=Vocabulary(),
+        init=Normal(),
+    )
+
+
+family = Family(GPT1, compose, {"gpt1": {}}, hf=("openai-gpt",))

@@ -1,0 +1,71 @@
+"""Language models without attention, or with little of it: Mamba (Gu & Dao 2023), hybrids, and S4D (Gu et al. 2022).
+
+`hybrid` puts attention into every n-th block (Lieber et al. 2024, Jamba).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from regard.core.block import BlockSpec
+from regard.core.mixer import MixerSpec
+from regard.core.model import ModelSpec
+from regard.core.spec import Depth, FeedSpec, Positive, Rate, Size
+from regard.core.stack import StackSpec
+from regard.mixers.attention import Attention
+from regard.mixers.mamba import Mamba
+from regard.models import Family, Settings, head_count
+from regard.parts.embedding import Tokens
+from regard.parts.head import Vocabulary
+from regard.parts.initial import Normal
+from regard.parts.norm import RMSNorm
+
+
+class StateSpace(Settings):
+    kind: Literal["mamba"] = "mamba"
+    width: Size = 768
+    depth: Depth = 24
+    vocabulary: Size = 50280
+    mix: MixerSpec = Mamba()
+    ffn: FeedSpec | None = None
+    every: Size | None = None  # one block in so many is attention
+    heads: Size | None = None  # of that attention: one for each 64 channels, unless given
+    eps: Positive = 1e-5
+    tied: bool = True
+    dropout: Rate = 0.0
+
+
+def compose(s: StateSpace) -> ModelSpec:
+    norm = RMSNorm(eps=s.eps)
+
+    def block(mix: MixerSpec) -> BlockSpec:
+        return BlockSpec(mix=mix, ffn=s.ffn, norm=norm, dropout=s.dropout)
+
+    blocks = (block(s.mix),)
+    if s.every is not None:
+        attention = Attention(heads=head_count(s.width, s.heads, 64), causal=True, bias=False)
+        blocks = (*blocks * (s.every - 1), block(attention))
+    return ModelSpec(
+        decoder=StackSpec(
+            width=s.width,
+            depth=s.depth,
+            embedding=Tokens(vocabulary=s.vocabulary, dropout=s.dropout),
+            blocks=blocks,
+            norm=norm,
+        ),
+        head=Vocabulary(tied=s.tied, size=s.vocabulary),
+        init=Normal(residual=True),
+    )
+
+
+family = Family(
+    StateSpace,
+    compose,
+    {
+        "mamba-130m": {},
+        "mamba-2.8b": {"width": 2560, "depth": 64},
+        "hybrid": {"width": 256, "depth": 8, "every": 4, "vocabulary": 8000, "ffn": "feedforward"},
+        "ssm": {"width": 256, "depth": 6, "mix": "ssm", "vocabulary": 8000},
+    },
+    hf=("mamba",),
+)

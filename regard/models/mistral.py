@@ -1,0 +1,19 @@
+"""Mistral: Llama with grouped heads and a sliding window (Jiang et al. 2023)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from regard.core.spec import Size
+from regard.models import Family
+from regard.models.llama import Decoder, compose
+
+
+class Mistral(Decoder):
+    kind: Literal["mistral"] = "mistral"
+    kv_heads: Size | None = 8
+    hidden: Size = 14336
+    window: Size | None = 4096
+
+
+family = Family(Mistral, compose, {"mistral-7b": {}}, hf=("mistral",))

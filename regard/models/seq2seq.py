@@ -1,0 +1,92 @@
+"""Two recurrent networks, without attention (Sutskever et al. 2014) and with it (Bahdanau 2015; Luong 2015).
+
+`seq2seq` squeezes the source through one vector. `tutorial` looks by location alone, as a well-known 2017 tutorial
+does; `bahdanau` before the cell, `luong` after it, `luong-feed` with the last attention fed back.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from regard.core.block import BlockSpec
+from regard.core.mixer import MixerSpec
+from regard.core.model import ModelSpec
+from regard.core.spec import Depth, Rate, Size
+from regard.core.stack import StackSpec
+from regard.mixers.attentive import Attentive
+from regard.mixers.recurrent import Recurrent, Start
+from regard.models import Family, Settings
+from regard.parts.cell import Kind
+from regard.parts.embedding import Tokens
+from regard.parts.head import Vocabulary
+from regard.parts.initial import Xavier
+from regard.parts.score import Multiplicative, ScoreSpec
+
+
+class Seq2Seq(Settings):
+    kind: Literal["seq2seq"] = "seq2seq"
+    cell: Kind = "lstm"
+    width: Size = 512
+    depth: Depth = 1
+    vocabulary: Size = 8000
+    direction: Literal["forward", "both"] = "both"
+    attention: Literal["none", "before", "after"] = "none"
+    score: ScoreSpec = Multiplicative()
+    feed: bool = False
+    query: Literal["state", "both"] = "state"
+    readout: Literal["tanh", "maxout"] = "tanh"
+    start: Start = "final"
+    dropout: Rate = 0.2
+    share: bool = True
+    tied: bool = True
+
+
+def compose(s: Seq2Seq) -> ModelSpec:
+    mix: MixerSpec
+    if s.attention == "none":
+        mix = Recurrent(cell=s.cell, layers=s.depth, start=s.start, dropout=s.dropout)
+    else:
+        mix = Attentive(
+            cell=s.cell,
+            layers=s.depth,
+            score=s.score,
+            when=s.attention,
+            feed=s.feed,
+            query=s.query,
+            readout=s.readout,
+            start=s.start,
+            dropout=s.dropout,
+        )
+    reader = Recurrent(cell=s.cell, layers=s.depth, direction=s.direction, dropout=s.dropout)
+    embedding = Tokens(vocabulary=s.vocabulary, dropout=s.dropout)
+
+    def stack(mixer: MixerSpec) -> StackSpec:
+        block = BlockSpec(mix=mixer, residual=False, dropout=s.dropout)
+        return StackSpec(width=s.width, depth=1, embedding=embedding, blocks=(block,))
+
+    return ModelSpec(
+        encoder=stack(reader),
+        decoder=stack(mix),
+        head=Vocabulary(tied=s.tied, bias=True, size=s.vocabulary),
+        share=s.share,
+        init=Xavier(),
+    )
+
+
+family = Family(
+    Seq2Seq,
+    compose,
+    {
+        "seq2seq": {},
+        "tutorial": {"cell": "gru", "direction": "forward", "attention": "before", "score": "location", "query": "both"},
+        "bahdanau": {
+            "cell": "gru",
+            "attention": "before",
+            "score": "additive",
+            "readout": "maxout",
+            "start": "bridge",
+        },
+        "luong": {"attention": "after"},
+        "luong-feed": {"attention": "after", "feed": True},
+    },
+)

@@ -1,0 +1,136 @@
+"""Embeddings: token vectors, with segments and positions if wanted, and image patches (ViT, Dosovitskiy et al. 2021)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, Self
+
+import torch
+import torch.nn.functional as F
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from regard.core.mixer import Part
+from regard.core.spec import AbsoluteSpec, Count, EmbeddingSpec, NormSpec, Rate, Size, divides
+from regard.core.view import View
+from regard.errors import InputError
+
+
+class Tokens(EmbeddingSpec):
+    """The sum of token, position and segment vectors, then a norm and dropout."""
+
+    kind: Literal["tokens"] = "tokens"
+    vocabulary: Size
+    size: Size | None = None  # of a token's vector, where it isn't the width
+    copies: Size = 1  # side by side, for directions that never meet
+    scale: bool = False  # times √width, as in the 2017 paper
+    position: AbsoluteSpec | None = None
+    segments: Count = 0
+    norm: NormSpec | None = None
+    dropout: Rate = 0.0
+
+    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+        divides(self.copies, width, "copies", "width")
+        return Lookup(self, width, table)
+
+
+class Embedding(Part):
+    """Inputs to vectors; `table` holds the token vectors that a head or another stack may use too."""
+
+    table: nn.Embedding | None
+
+    def measure(self, inputs: Tensor) -> tuple[int, int]:
+        """Rows and positions that the inputs will make."""
+        raise NotImplementedError
+
+
+class Lookup(Embedding):
+    def __init__(self, spec: Tokens, width: int, table: nn.Embedding | None) -> None:
+        super().__init__()
+        self.spec = spec
+        part = width // spec.copies
+        size = spec.size or part
+        self.scale = math.sqrt(width) if spec.scale else 1.0
+        if table is None:
+            self.tokens = nn.Embedding(spec.vocabulary, size)
+        else:
+            # a lent table is looked up, not owned: its weights keep the one name that they have
+            self.__dict__["tokens"] = table
+        self.project = nn.Linear(size, part, bias=False) if size != part else None
+        self.position = spec.position and spec.position.build(width)
+        self.segments = nn.Embedding(spec.segments, width) if spec.segments else None
+        self.norm = spec.norm and spec.norm.build(width)
+
+    @property
+    def table(self) -> nn.Embedding:  # type: ignore[override]
+        return self.tokens
+
+    def measure(self, inputs: Tensor) -> tuple[int, int]:
+        if inputs.dim() != 2 or inputs.is_floating_point():
+            raise InputError(f"tokens are integers of shape (rows, time), not {inputs.dtype} {tuple(inputs.shape)}")
+        return inputs.shape[0], inputs.shape[1]
+
+    def forward(self, inputs: Tensor, view: View) -> Tensor:
+        x = self.tokens(inputs)
+        if self.project is not None:
+            x = self.project(x)
+        if self.spec.copies > 1:
+            x = x.repeat(1, 1, self.spec.copies)
+        if self.spec.scale:
+            x = x * self.scale
+        if self.position is not None:
+            x = x + self.position(view)
+        if self.segments is not None:
+            x = x + self.segments(view.extras.get("segments", torch.zeros_like(inputs)))
+        if self.norm is not None:
+            x = self.norm(x)
+        return F.dropout(x, self.spec.dropout, self.training) if self.spec.dropout else x
+
+
+class Patches(EmbeddingSpec):
+    """An image cut into squares, each projected to a vector, a class token in front, and learned positions."""
+
+    kind: Literal["patches"] = "patches"
+    image: Size = 224
+    patch: Size = 16
+    channels: Size = 3
+    first: bool = True  # a learned class token
+    dropout: Rate = 0.0
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if self.image % self.patch:
+            raise ValueError(f"patch: image {self.image} is not divisible by patch {self.patch}")
+        return self
+
+    @property
+    def count(self) -> int:
+        return (self.image // self.patch) ** 2
+
+    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+        return Tiles(self, width)
+
+
+class Tiles(Embedding):
+    table = None
+
+    def __init__(self, spec: Patches, width: int) -> None:
+        super().__init__()
+        self.spec = spec
+        self.project = nn.Linear(spec.channels * spec.patch**2, width)
+        self.first = nn.Parameter(torch.zeros(1, 1, width)) if spec.first else None
+        self.position = nn.Parameter(torch.zeros(1, spec.count + spec.first, width))
+
+    def measure(self, inputs: Tensor) -> tuple[int, int]:
+        spec = self.spec
+        wanted = (spec.channels, spec.image, spec.image)
+        if inputs.dim() != 4 or inputs.shape[1:] != wanted:
+            raise InputError(f"images have shape (rows, *{wanted}), not {tuple(inputs.shape)}")
+        return inputs.shape[0], spec.count + spec.first
+
+    def forward(self, inputs: Tensor, view: View) -> Tensor:
+        squares = F.unfold(inputs, self.spec.patch, stride=self.spec.patch)  # (rows, channels * patch², patches)
+        x = self.project(squares.mT)
+        if self.first is not None:
+            x = torch.cat((self.first.expand(x.shape[0], -1, -1), x), 1)
+        return F.dropout(x + self.position, self.spec.dropout, self.training)

@@ -1,0 +1,140 @@
+"""A mixture of experts: many feed-forwards, of which a router picks a few for each token.
+
+Top-k routing with a load-balancing loss (Shazeer et al. 2017, Mixtral), or with a bias that is steered instead of a
+loss, over groups of experts, with experts that every token shares (DeepSeek-V3, 2024).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import torch
+import torch.nn.functional as F
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from regard.core.mixer import Part
+from regard.core.spec import Count, FeedSpec, Positive, Size
+from regard.core.view import View
+from regard.parts.feedforward import ACTIVATIONS, Activation, FeedForward
+
+
+class Experts(FeedSpec):
+    """`top` of `experts` gated feed-forwards for each token, and `shared` ones for all."""
+
+    kind: Literal["experts"] = "experts"
+    hidden: Size
+    experts: Size = 8
+    top: Size = 2
+    shared: Count = 0  # how many experts' worth of hidden units every token passes through
+    activation: Activation = "silu"
+    score: Literal["softmax", "sigmoid"] = "softmax"
+    balance: Literal["loss", "bias"] = "loss"
+    groups: Size = 1
+    top_groups: Size = 1
+    normalise: bool = True  # the chosen weights sum to 1
+    scale: Positive = 1.0
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if self.experts % self.groups:
+            raise ValueError(f"groups: experts {self.experts} is not divisible by groups {self.groups}")
+        if self.top_groups > self.groups:
+            raise ValueError(f"top_groups: {self.top_groups} of {self.groups} groups")
+        if self.top > self.experts // self.groups * self.top_groups:
+            raise ValueError(f"top: {self.top} experts of the {self.experts // self.groups * self.top_groups} in reach")
+        return self
+
+    def build(self, width: int) -> Part:
+        return Mixture(self, width)
+
+
+class Mixture(Part):
+    """Each expert runs once on all the tokens that chose it.
+
+    `balance` is the load-balancing loss of a call, `load` each expert's share of the choices; a task that wants
+    either asks for it by a probe.
+    """
+
+    names = ("balance", "load")
+
+    def __init__(self, spec: Experts, width: int) -> None:
+        super().__init__()
+        self.spec = spec
+        self.router = nn.Linear(width, spec.experts, bias=False)
+        self.gate = nn.Parameter(torch.empty(spec.experts, spec.hidden, width))
+        self.up = nn.Parameter(torch.empty(spec.experts, spec.hidden, width))
+        self.down = nn.Parameter(torch.empty(spec.experts, width, spec.hidden))
+        self.activation = ACTIVATIONS[spec.activation]
+        shared = FeedForward(hidden=spec.hidden * max(spec.shared, 1), activation=spec.activation, gated=True, bias=False)
+        self.shared = shared.build(width) if spec.shared else None
+        self.register_buffer("bias", torch.zeros(spec.experts) if spec.balance == "bias" else None)
+        for weight in (self.gate, self.up, self.down):
+            nn.init.normal_(weight, std=0.02)
+
+    bias: Tensor | None
+
+    def reset(self) -> None:
+        if self.bias is not None:
+            self.bias.zero_()
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        tokens = x.reshape(-1, x.shape[-1])
+        scores = self.affinity(tokens)
+        chosen = self.choose(scores)  # (tokens, top)
+        weights = scores.gather(1, chosen)
+        if self.spec.normalise:
+            weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-20)
+        y = self.dispatch(tokens, chosen, weights * self.spec.scale)
+        if self.shared is not None:
+            y = y + self.shared(tokens, view)
+        see = view.watcher(self.path, *self.names)
+        if see:
+            self.report(scores, chosen, view, see)
+        return y.view_as(x)
+
+    def affinity(self, tokens: Tensor) -> Tensor:
+        """How well each expert suits each token: (tokens, experts), in single precision."""
+        logits = F.linear(tokens.float(), self.router.weight.float())
+        return (logits.softmax(-1) if self.spec.score == "softmax" else logits.sigmoid()).to(tokens.dtype)
+
+    def choose(self, scores: Tensor) -> Tensor:
+        """The experts for each token; the steered bias counts in the choice but not in the weights."""
+        spec = self.spec
+        ranked = scores if self.bias is None else scores + self.bias
+        if spec.groups > 1:
+            grouped = ranked.view(-1, spec.groups, spec.experts // spec.groups)
+            strength = grouped.topk(min(2, grouped.shape[-1]), -1).values.sum(-1)
+            near = strength.topk(spec.top_groups, -1).indices
+            outside = torch.ones_like(strength, dtype=torch.bool).scatter(1, near, False)
+            ranked = grouped.masked_fill(outside[..., None], -torch.inf).flatten(1)
+        return ranked.topk(spec.top, -1).indices
+
+    def dispatch(self, tokens: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+        """Sum over the chosen experts of weight * expert(token)."""
+        order = chosen.flatten().argsort(stable=True)  # choices, sorted by expert
+        source = order // self.spec.top
+        sizes = torch.bincount(chosen.flatten(), minlength=self.spec.experts).tolist()
+        results = []
+        for expert, mine in enumerate(tokens[source].split(sizes)):
+            if len(mine):
+                hidden = self.activation(F.linear(mine, self.gate[expert])) * F.linear(mine, self.up[expert])
+                results.append(F.linear(hidden, self.down[expert]))
+        weighted = torch.cat(results) * weights.flatten()[order, None]
+        return torch.zeros_like(tokens).index_add(0, source, weighted)
+
+    def report(self, scores: Tensor, chosen: Tensor, view: View, see: Part | None | object) -> None:
+        """Tell how evenly real tokens were spread: experts * Σ share of choices * mean probability, 1 when even."""
+        assert callable(see)
+        if view.mask.valid is not None:
+            real = view.mask.valid.flatten()
+            scores, chosen = scores[real], chosen[real]
+        load = torch.bincount(chosen.flatten(), minlength=self.spec.experts) / max(chosen.numel(), 1)
+        mean = (scores / scores.sum(-1, keepdim=True)).mean(0)
+        see("load", load)
+        see("balance", self.spec.experts * (load * mean).sum())
+
+    def steer(self, load: Tensor, speed: float = 0.001) -> None:
+        """Make crowded experts a little less likely to be chosen, and idle ones more: the bias moves, no gradient does."""
+        if self.bias is not None:
+            self.bias += speed * (load.mean() - load).sign()

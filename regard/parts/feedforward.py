@@ -1,0 +1,54 @@
+"""The feed-forward sublayer: the same small network at every position, plain (Vaswani et al. 2017) or gated (Shazeer 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.core.mixer import Part
+from regard.core.spec import FeedSpec, Rate, Size
+from regard.core.view import View
+
+Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh"]
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu-tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
+    "tanh": F.tanh,
+}
+
+
+class FeedForward(FeedSpec):
+    """down(f(up x)), or down(f(gate x) * up x) when gated."""
+
+    kind: Literal["feedforward"] = "feedforward"
+    hidden: Size | None = None  # four times the width, unless given
+    activation: Activation = "relu"
+    gated: bool = False
+    bias: bool = True
+    dropout: Rate = 0.0  # on the hidden layer
+
+    def build(self, width: int) -> Part:
+        return Channels(self, width)
+
+
+class Channels(Part):
+    def __init__(self, spec: FeedForward, width: int) -> None:
+        super().__init__()
+        hidden = spec.hidden or 4 * width
+        self.up = nn.Linear(width, hidden, bias=spec.bias)
+        self.gate = nn.Linear(width, hidden, bias=spec.bias) if spec.gated else None
+        self.down = nn.Linear(hidden, width, bias=spec.bias)
+        self.activation = ACTIVATIONS[spec.activation]
+        self.dropout = spec.dropout
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        y = self.activation(self.up(x)) if self.gate is None else self.activation(self.gate(x)) * self.up(x)
+        if self.dropout and self.training:
+            y = F.dropout(y, self.dropout)
+        return self.down(y)

@@ -1,0 +1,157 @@
+"""Heads: from hidden vectors to words, classes or tags."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.core.mixer import Part
+from regard.core.spec import HeadSpec, NormSpec, Rate, Size
+from regard.core.view import View
+from regard.errors import SpecError
+from regard.parts.feedforward import ACTIVATIONS, Activation
+
+Pool = Literal["first", "last", "mean"]
+
+
+class Vocabulary(HeadSpec):
+    """One score for each word, by the token vectors themselves when tied (Press & Wolf 2017)."""
+
+    kind: Literal["vocabulary"] = "vocabulary"
+    size: Size | None = None  # the embedding's, unless given
+    tied: bool = True
+    bias: bool = False
+    transform: Activation | None = None  # a dense layer before the words, as in BERT's masked-word head
+    transform_bias: bool = True
+    norm: NormSpec | None = None  # after the dense layer
+    scale: bool = False  # divide by √width, as T5 does with a tied table
+    directions: Size = 1  # parts of the vector that each predict a word of their own
+
+    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+        if table is None and (self.tied or self.size is None):
+            raise SpecError("head: there is no table of token vectors to tie to or to take the size from", "size=…")
+        if self.tied and table is not None and self.size not in (None, table.num_embeddings):
+            raise SpecError(f"head.size: {self.size} words can't share a table of {table.num_embeddings}", "tied=false")
+        if self.tied and table is not None and table.embedding_dim != width // self.directions:
+            raise SpecError(
+                f"head.tied: a table of vectors of {table.embedding_dim} can't score vectors of {width}", "tied=false"
+            )
+        return Words(self, width, table)
+
+
+class Words(Part):
+    def __init__(self, spec: Vocabulary, width: int, table: nn.Embedding | None) -> None:
+        super().__init__()
+        self.spec = spec
+        self.width = width // spec.directions
+        size = spec.size or (table.num_embeddings if table is not None else 0)
+        self.dense = nn.Linear(width, width, bias=spec.transform_bias) if spec.transform else None
+        self.norm = spec.norm and spec.norm.build(width)
+        if spec.tied:
+            self.__dict__["words"] = table  # looked up, not owned
+        else:
+            self.words = nn.Linear(self.width, size, bias=False)
+        self.bias = nn.Parameter(torch.zeros(size)) if spec.bias else None
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        """(batch, time, vocabulary); (batch, time, directions, vocabulary) where there are several."""
+        if self.dense is not None and self.spec.transform:
+            x = ACTIVATIONS[self.spec.transform](self.dense(x))
+        if self.norm is not None:
+            x = self.norm(x)
+        if self.spec.scale:
+            x = x * self.width**-0.5
+        if self.spec.directions > 1:
+            x = x.unflatten(-1, (self.spec.directions, self.width))
+        return F.linear(x, self.words.weight, self.bias)  # type: ignore[arg-type]
+
+
+class Pooled(Part):
+    """One vector for each row: its first or last real token, or the mean of them."""
+
+    def __init__(self, pool: Pool) -> None:
+        super().__init__()
+        self.pool = pool
+
+    def gather(self, x: Tensor, view: View) -> Tensor:
+        """(batch, time, width) -> (batch, width)"""
+        valid = view.mask.valid
+        if self.pool == "mean":
+            if valid is None:
+                return x.mean(1)
+            return (x * valid[..., None]).sum(1) / valid.sum(1, keepdim=True).clamp(min=1)
+        if valid is None:
+            return x[:, 0 if self.pool == "first" else -1]
+        order = torch.arange(valid.shape[1], device=x.device)
+        place = valid.int().argmax(1) if self.pool == "first" else (valid * order).argmax(1)
+        return x[torch.arange(x.shape[0], device=x.device), place]
+
+
+class Pooler(HeadSpec):
+    """One vector for each row, through a dense tanh layer if wanted (BERT's pooler)."""
+
+    kind: Literal["pooler"] = "pooler"
+    pool: Pool = "first"
+    dense: bool = True
+
+    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+        return Summary(self, width)
+
+
+class Summary(Pooled):
+    def __init__(self, spec: Pooler, width: int) -> None:
+        super().__init__(spec.pool)
+        self.dense = nn.Linear(width, width) if spec.dense else None
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        vector = self.gather(x, view)
+        return vector if self.dense is None else torch.tanh(self.dense(vector))
+
+
+class Classes(HeadSpec):
+    """One score for each class: (batch, classes)."""
+
+    kind: Literal["classes"] = "classes"
+    classes: Size
+    pool: Pool = "first"
+    dense: bool = False  # BERT's pooler before the classes
+    dropout: Rate = 0.0
+    bias: bool = True
+
+    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+        return Classifier(self, width)
+
+
+class Classifier(Part):
+    def __init__(self, spec: Classes, width: int) -> None:
+        super().__init__()
+        self.pooler = Summary(Pooler(pool=spec.pool, dense=spec.dense), width)
+        self.dropout = spec.dropout
+        self.classes = nn.Linear(width, spec.classes, bias=spec.bias)
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        return self.classes(F.dropout(self.pooler(x, view), self.dropout, self.training))
+
+
+class Tags(HeadSpec):
+    """One score for each tag at every position: (batch, time, tags)."""
+
+    kind: Literal["tags"] = "tags"
+    tags: Size
+    dropout: Rate = 0.0
+
+    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+        return Tagger(self, width)
+
+
+class Tagger(Part):
+    def __init__(self, spec: Tags, width: int) -> None:
+        super().__init__()
+        self.dropout = spec.dropout
+        self.tags = nn.Linear(width, spec.tags)
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        return self.tags(F.dropout(x, self.dropout, self.training))

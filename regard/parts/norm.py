@@ -1,0 +1,30 @@
+"""Norms: layer normalisation (Ba et al. 2016) and its root-mean-square form (Zhang & Sennrich 2019)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import nn
+
+from regard.core.spec import NormSpec, Positive
+
+
+class LayerNorm(NormSpec):
+    """Centre and scale each vector, then a learned gain and, unless told otherwise, a bias."""
+
+    kind: Literal["layernorm"] = "layernorm"
+    eps: Positive = 1e-5
+    bias: bool = True
+
+    def build(self, width: int) -> nn.Module:
+        return nn.LayerNorm(width, self.eps, bias=self.bias)
+
+
+class RMSNorm(NormSpec):
+    """Divide each vector by its root mean square, then a learned gain."""
+
+    kind: Literal["rmsnorm"] = "rmsnorm"
+    eps: Positive = 1e-6
+
+    def build(self, width: int) -> nn.Module:
+        return nn.RMSNorm(width, self.eps)

@@ -1,0 +1,290 @@
+"""Positions. Added to the embedding: sinusoids, or learned vectors. Inside attention: rotations, or biases on scores.
+
+A position inside attention answers two questions: how a query or key turns (`rotate`), and what is added to a score
+(`bias`). Most answer only one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.mixer import Part
+from regard.core.spec import AbsoluteSpec, Positive, RelativeSpec, Size, Spec
+from regard.core.view import View
+from regard.errors import InputError, SpecError
+
+
+class Sinusoidal(AbsoluteSpec):
+    """Sines and cosines of 10000^(-2i/width) * position, as in the 2017 paper."""
+
+    kind: Literal["sinusoidal"] = "sinusoidal"
+    base: Positive = 10000.0
+
+    def build(self, width: int) -> nn.Module:
+        if width % 2:
+            raise SpecError(f"position: sinusoids come in pairs, and width {width} is odd", f"width={width + 1}")
+        return Waves(width, self.base)
+
+
+class Waves(nn.Module):
+    """PE(position, 2i) = sin, PE(position, 2i + 1) = cos of the same angle."""
+
+    def __init__(self, width: int, base: float) -> None:
+        super().__init__()
+        self.width, self.base = width, base
+
+    def forward(self, view: View) -> Tensor:
+        even = torch.arange(0, self.width, 2, device=view.device, dtype=torch.float32)
+        angles = view.positions[..., None] * torch.exp(even * (-math.log(self.base) / self.width))
+        return torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)  # (1 or rows, time, width)
+
+
+class Learned(AbsoluteSpec):
+    """One learned vector for each position up to `context`."""
+
+    kind: Literal["learned"] = "learned"
+    context: Size
+
+    def build(self, width: int) -> nn.Module:
+        return Places(self.context, width)
+
+
+class Places(nn.Module):
+    """A table of positions; looking past its end is an error, never a wrap."""
+
+    def __init__(self, context: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(context, width)
+
+    def forward(self, view: View) -> Tensor:
+        context = self.table.num_embeddings
+        if view.mask.total > context:
+            raise InputError(
+                f"{view.mask.total} positions, and the model has learned vectors for {context}",
+                "shorten the input, or use a model with a longer context",
+            )
+        return self.table(view.positions)
+
+
+class Position(Part):
+    """Positions inside attention; this one does nothing."""
+
+    key: Hashable = None  # layers with equal keys share what they compute in a call
+
+    def rotate(self, x: Tensor, view: View) -> Tensor:
+        """Turn queries or keys of the chunk: (batch, heads, time, size)."""
+        return x
+
+    def bias(self, queries: Tensor, keys: Tensor) -> Tensor | None:
+        """What to add to the scores, from positions (1 or rows, queries) and (1 or rows, keys)."""
+        return None
+
+
+class ScalingSpec(Spec):
+    """How rotations are slowed to reach past the context that they were trained on."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    def frequencies(self, size: int, base: float, length: int) -> Tensor:
+        raise NotImplementedError
+
+    @property
+    def gain(self) -> float:
+        """What queries and keys are multiplied by."""
+        return 1.0
+
+
+class Linear(ScalingSpec):
+    """Every position divided by `factor` (Chen et al. 2023)."""
+
+    kind: Literal["linear"] = "linear"
+    factor: Positive
+
+    def frequencies(self, size: int, base: float, length: int) -> Tensor:
+        return frequencies(size, base) / self.factor
+
+
+class Dynamic(ScalingSpec):
+    """The base grows with the length once it passes `context` ("dynamic NTK").
+
+    Past the context the angles of all positions depend on the length, so a longer input changes earlier outputs too.
+    """
+
+    kind: Literal["dynamic"] = "dynamic"
+    factor: Positive
+    context: Size
+
+    def frequencies(self, size: int, base: float, length: int) -> Tensor:
+        stretch = self.factor * max(length, self.context) / self.context - (self.factor - 1)
+        return frequencies(size, base * stretch ** (size / (size - 2)))
+
+
+class Yarn(ScalingSpec):
+    """Slow rotations are stretched, fast ones kept, with a ramp between (Peng et al. 2023).
+
+    `mscale` and `mscale_all` are DeepSeek's; without them the gain is the paper's 0.1 ln(factor) + 1.
+    """
+
+    kind: Literal["yarn"] = "yarn"
+    factor: Positive
+    context: Size
+    fast: Positive = 32.0
+    slow: Positive = 1.0
+    attention: Positive | None = None
+    mscale: float | None = None
+    mscale_all: float | None = None
+
+    def frequencies(self, size: int, base: float, length: int) -> Tensor:
+        def channel(turns: float) -> float:
+            return size * math.log(self.context / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+        low = max(math.floor(channel(self.fast)), 0)
+        high = min(math.ceil(channel(self.slow)), size - 1)
+        ramp = (torch.arange(size // 2, dtype=torch.float32) - low) / max(high - low, 0.001)
+        keep = 1 - ramp.clamp(0, 1)
+        plain = frequencies(size, base)
+        return plain / self.factor * (1 - keep) + plain * keep
+
+    @property
+    def gain(self) -> float:
+        if self.attention is not None:
+            return self.attention
+        if self.mscale and self.mscale_all:
+            return self.temper(self.mscale) / self.temper(self.mscale_all)
+        return self.temper(1.0)
+
+    def temper(self, scale: float) -> float:
+        return 0.1 * scale * math.log(self.factor) + 1.0 if self.factor > 1 else 1.0
+
+
+class Llama3(ScalingSpec):
+    """Long waves stretched by `factor`, short ones kept, a smooth step between (Llama 3.1)."""
+
+    kind: Literal["llama3"] = "llama3"
+    factor: Positive = 8.0
+    context: Size = 8192
+    low: Positive = 1.0
+    high: Positive = 4.0
+
+    def frequencies(self, size: int, base: float, length: int) -> Tensor:
+        plain = frequencies(size, base)
+        waves = self.context * plain / (2 * math.pi)  # turns within the context
+        smooth = ((waves - self.low) / (self.high - self.low)).clamp(0, 1)
+        return plain * (smooth + (1 - smooth) / self.factor)
+
+
+def frequencies(size: int, base: float) -> Tensor:
+    """base^(-2i/size): (size / 2,), in radians a position."""
+    return base ** (-torch.arange(0, size, 2, dtype=torch.float32) / size)
+
+
+class Rotary(RelativeSpec):
+    """Rotate pairs of channels by an angle that grows with position (Su et al. 2021); channel i pairs with i + size/2."""
+
+    kind: Literal["rotary"] = "rotary"
+    base: Positive = 10000.0
+    scaling: ScalingSpec | None = None
+
+    def build(self, heads: int, size: int) -> Position:
+        if size % 2:
+            raise SpecError(f"position: rotations come in pairs, and the head size {size} is odd")
+        return Rotation(self, size)
+
+
+class Rotation(Position):
+    """Angles are computed once a call and shared by all layers."""
+
+    def __init__(self, spec: Rotary, size: int) -> None:
+        super().__init__()
+        self.spec, self.size = spec, size
+        self.key = (spec, size)
+
+    def rotate(self, x: Tensor, view: View) -> Tensor:
+        cos, sin = view.once(self.key, lambda: self.angles(view))
+        first, second = x.chunk(2, -1)
+        return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
+
+    def angles(self, view: View) -> tuple[Tensor, Tensor]:
+        """Cosines and sines: (1 or rows, 1, time, size / 2)."""
+        scaling = self.spec.scaling
+        if scaling is None:
+            rates, gain = frequencies(self.size, self.spec.base), 1.0
+        else:
+            rates, gain = scaling.frequencies(self.size, self.spec.base, view.mask.total), scaling.gain
+        angles = view.positions[:, None, :, None] * rates.to(view.device)
+        return angles.cos() * gain, angles.sin() * gain
+
+
+class Alibi(RelativeSpec):
+    """A penalty on each score that grows with distance, at a slope of its own for every head (Press et al. 2022)."""
+
+    kind: Literal["alibi"] = "alibi"
+
+    def build(self, heads: int, size: int) -> Position:
+        return Slopes(heads)
+
+
+class Slopes(Position):
+    """-slope * distance; slopes are powers of 2^(-8 / heads), interleaved where heads isn't a power of two."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        whole = 2 ** math.floor(math.log2(heads))
+        powers = [2 ** (-8 * (i + 1) / whole) for i in range(whole)]
+        between = [2 ** (-4 * (2 * i + 1) / whole) for i in range(heads - whole)]
+        self.slopes = powers + between
+        self.key = ("alibi", heads)
+
+    def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
+        distance = (queries[:, None, :, None] - keys[:, None, None, :]).abs()
+        return -distance * torch.tensor(self.slopes, device=queries.device)[:, None, None]
+
+
+class Bucketed(RelativeSpec):
+    """A learned bias for each bucket of distances, finer near zero (T5, Raffel et al. 2020)."""
+
+    kind: Literal["bucketed"] = "bucketed"
+    buckets: Size = 32
+    farthest: Size = 128
+    both: bool = False  # whether keys after the query have buckets of their own
+    heads: Size | None = None  # for a bias that a whole stack shares
+
+    @property
+    def shared_heads(self) -> int | None:
+        return self.heads
+
+    def build(self, heads: int, size: int) -> Position:
+        return Buckets(self, heads)
+
+
+class Buckets(Position):
+    """A table (buckets, heads), looked up by the distance from query to key."""
+
+    def __init__(self, spec: Bucketed, heads: int) -> None:
+        super().__init__()
+        self.spec = spec
+        self.table = nn.Embedding(spec.buckets, heads)
+        self.key = id(self)
+
+    def bias(self, queries: Tensor, keys: Tensor) -> Tensor:
+        behind = queries[:, :, None] - keys[:, None, :]  # (1 or rows, queries, keys)
+        return self.table(self.bucket(behind)).permute(0, 3, 1, 2)
+
+    def bucket(self, behind: Tensor) -> Tensor:
+        """Exact up to half of the buckets, then logarithmic to `farthest`, then one for all the rest."""
+        buckets = self.spec.buckets
+        offset = torch.zeros_like(behind)
+        if self.spec.both:
+            buckets //= 2
+            offset = (behind < 0) * buckets
+            behind = behind.abs()
+        behind = behind.clamp(min=0)
+        exact = buckets // 2
+        share = (behind.clamp(min=1) / exact).log() / math.log(self.spec.farthest / exact)
+        far = (exact + (share * (buckets - exact)).long()).clamp(max=buckets - 1)
+        return offset + torch.where(behind < exact, behind, far)

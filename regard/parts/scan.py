@@ -1,0 +1,131 @@
+"""The selective scan of Mamba (Gu & Dao 2023), h_t = exp(Δ_t A) h_{t-1} + Δ_t u_t B_t and y_t = C_t h_t, a chunk at a time.
+
+Whatever doesn't depend on the order is computed for a whole chunk at once; only one multiply-add a position is left to
+run in order. A chunk is as long as the processor's cache allows. The backward pass keeps only the state between
+chunks and recomputes the rest, so memory grows with time by one state a chunk.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+CACHED = 2**20  # numbers in a chunk's working tensor: 4 MB
+
+
+def selective_scan(
+    u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, start: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Outputs (batch, time, inner) and the last state (batch, states, inner).
+
+    u, delta: (batch, time, inner); A: (inner, states), below 0; B, C: (batch, time, states);
+    start: (batch, states, inner).
+    """
+    ordered = (tensor.transpose(0, 1).contiguous() for tensor in (u, delta, B, C))
+    y, end = Scan.apply(*ordered, A.mT.contiguous(), start)  # type: ignore[no-untyped-call]
+    return y.transpose(0, 1), end
+
+
+class Scan(torch.autograd.Function):
+    """Time first: u, delta (time, batch, inner); B, C (time, batch, states); A (states, inner)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, u: Tensor, delta: Tensor, B: Tensor, C: Tensor, A: Tensor, start: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        chunks = Chunks(u, delta, B, A, start)
+        y, state = torch.empty_like(u), start
+        borders = []
+        for at in chunks.spans():
+            borders.append(state)
+            _, states = chunks.run(at, state)
+            torch.matmul(C[at, :, None], states, out=y[at, :, None])
+            state = states[-1].clone()
+        ctx.save_for_backward(u, delta, B, C, A, *borders)
+        return y, state
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_y: Tensor, grad_end: Tensor) -> tuple[Tensor, ...]:
+        u, delta, B, C, A, *borders = ctx.saved_tensors
+        chunks = Chunks(u, delta, B, A, borders[0])
+        grad_u, grad_delta, grad_B, grad_C = (torch.empty_like(tensor) for tensor in (u, delta, B, C))
+        grad_A, carried = torch.zeros_like(A), grad_end
+        flows = torch.empty_like(chunks.states)
+        product = torch.empty_like(chunks.states)
+        for at, border in zip(reversed(chunks.spans()), reversed(borders), strict=True):
+            decay, states = chunks.run(at, border)
+            n = len(states)
+            room = product[:n]
+            flow = torch.mul(C[at, :, :, None], grad_y[at, :, None], out=flows[:n])
+            torch.sum(torch.mul(states, grad_y[at, :, None], out=room), -1, out=grad_C[at])
+            flow[-1] += carried
+            for i in range(n - 1, 0, -1):
+                flow[i - 1].add_(decay[i].mul_(flow[i]))
+            carried = decay[0].mul_(flow[0]).clone()
+            # decay now holds decay * flow: what reached the state before each position
+            torch.sum(torch.mul(flow, chunks.driven[at, :, None], out=room), -1, out=grad_B[at])
+            torch.matmul(B[at, :, None], flow, out=grad_u[at, :, None])
+            decay[0].mul_(border)
+            decay[1:].mul_(states[:-1])
+            torch.sum(torch.mul(decay, A, out=room), 2, out=grad_delta[at])
+            grad_A += decay.mul_(delta[at, :, None]).sum((0, 1))
+        grad_delta.addcmul_(grad_u, u)
+        return grad_u.mul_(delta), grad_delta, grad_B, grad_C, grad_A, carried
+
+
+class ShortConvolution(torch.autograd.Function):
+    """Each channel's last few inputs, weighted: (batch, taps - 1 + time, inner) to (batch, time, inner).
+
+    A sum of shifted products, because torch's depthwise convolution takes three times as long here.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(inputs, weight)
+        time = inputs.shape[1] - weight.shape[1] + 1
+        y = torch.addcmul(bias, inputs[:, :time], weight[:, 0])
+        for tap in range(1, weight.shape[1]):
+            y.addcmul_(inputs[:, tap : tap + time], weight[:, tap])
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        inputs, weight = ctx.saved_tensors
+        time = grad.shape[1]
+        grad_inputs, grad_weight = torch.zeros_like(inputs), torch.empty_like(weight)
+        for tap in range(weight.shape[1]):
+            grad_inputs[:, tap : tap + time].addcmul_(grad, weight[:, tap])
+            grad_weight[:, tap] = (inputs[:, tap : tap + time] * grad).sum((0, 1))
+        return grad_inputs, grad_weight, grad.sum((0, 1))
+
+
+class Chunks:
+    """A scan's inputs, and room for one chunk's decays and states: (positions, batch, states, inner)."""
+
+    def __init__(self, u: Tensor, delta: Tensor, B: Tensor, A: Tensor, start: Tensor) -> None:
+        self.delta, self.B = delta, B
+        self.A = A * math.log2(math.e)  # 2^x is computed twice as fast as e^x
+        self.driven = delta * u
+        self.time = u.shape[0]
+        self.length = max(1, min(self.time, CACHED // max(start.numel(), 1)))
+        self.decay = u.new_empty(self.length, *start.shape)
+        self.states = torch.empty_like(self.decay)
+
+    def spans(self) -> list[slice]:
+        return [slice(at, min(at + self.length, self.time)) for at in range(0, self.time, self.length)]
+
+    def run(self, at: slice, state: Tensor) -> tuple[Tensor, Tensor]:
+        """The decays and states of one chunk, from the state before it."""
+        n = at.stop - at.start
+        decay = torch.mul(self.delta[at, :, None], self.A, out=self.decay[:n]).exp2_()
+        states = torch.mul(self.driven[at, :, None], self.B[at, ..., None], out=self.states[:n])
+        for step, now in zip(decay, states, strict=True):
+            now.addcmul_(step, state)
+            state = now
+        return decay, states

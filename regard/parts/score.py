@@ -1,0 +1,174 @@
+"""Scores: how well a query matches a key, and the softmax that turns scores into weights.
+
+Dot, scaled dot, multiplicative and reduced-rank multiplicative, additive (Bahdanau et al. 2015), location (Luong et
+al. 2015). The part of a score that depends on the keys alone is computed once for each memory.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.spec import Size, Spec
+from regard.errors import InputError, SpecError
+
+
+def weigh(scores: Tensor, allowed: Tensor | None) -> Tensor:
+    """Softmax over the last axis; what isn't allowed gets exactly 0, and a query that may see nothing gives all 0."""
+    if allowed is None:
+        return scores.softmax(-1)
+    weights = scores.masked_fill(~allowed, -math.inf).softmax(-1)
+    return weights.masked_fill(~allowed, 0.0)
+
+
+class ScoreSpec(Spec):
+    """How a query and a key are compared."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    def build(self, query: int, key: int) -> Score:
+        raise NotImplementedError
+
+
+class Score(nn.Module):
+    """Compare queries (batch, queries, width) with prepared keys: (batch, queries, keys)."""
+
+    def prepare(self, memory: Tensor) -> Tensor:
+        """The keys' share, computed once: (batch, keys, width) to (batch, keys, …)."""
+        return memory
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class Dot(ScoreSpec):
+    """q · k"""
+
+    kind: Literal["dot"] = "dot"
+
+    def build(self, query: int, key: int) -> Score:
+        same(query, key, self.kind)
+        return Product(1.0)
+
+
+class Scaled(ScoreSpec):
+    """q · k / √width"""
+
+    kind: Literal["scaled"] = "scaled"
+
+    def build(self, query: int, key: int) -> Score:
+        same(query, key, self.kind)
+        return Product(key**-0.5)
+
+
+def same(query: int, key: int, kind: str) -> None:
+    if query != key:
+        raise SpecError(
+            f"score: {kind} compares vectors of one width, and queries have {query}, keys {key}",
+            "score=multiplicative",
+        )
+
+
+class Product(Score):
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return query @ keys.mT * self.scale
+
+
+class Multiplicative(ScoreSpec):
+    """qᵀ W k (Luong's "general")"""
+
+    kind: Literal["multiplicative"] = "multiplicative"
+
+    def build(self, query: int, key: int) -> Score:
+        return Bilinear(query, key)
+
+
+class Bilinear(Score):
+    def __init__(self, query: int, key: int) -> None:
+        super().__init__()
+        self.key = nn.Linear(key, query, bias=False)
+
+    def prepare(self, memory: Tensor) -> Tensor:
+        return self.key(memory)
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return query @ keys.mT
+
+
+class Reduced(ScoreSpec):
+    """(U q) · (V k): a multiplicative score of low rank, which is what a Transformer's head computes"""
+
+    kind: Literal["reduced"] = "reduced"
+    rank: Size = 64
+
+    def build(self, query: int, key: int) -> Score:
+        return LowRank(query, key, self.rank)
+
+
+class LowRank(Bilinear):
+    def __init__(self, query: int, key: int, rank: int) -> None:
+        super().__init__(rank, key)
+        self.query = nn.Linear(query, rank, bias=False)
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return self.query(query) @ keys.mT
+
+
+class Additive(ScoreSpec):
+    """v · tanh(W q + U k)"""
+
+    kind: Literal["additive"] = "additive"
+    hidden: Size | None = None  # the query's width, unless given
+
+    def build(self, query: int, key: int) -> Score:
+        return Sum(query, key, self.hidden or query)
+
+
+class Sum(Score):
+    def __init__(self, query: int, key: int, hidden: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(query, hidden)
+        self.key = nn.Linear(key, hidden, bias=False)
+        self.score = nn.Linear(hidden, 1, bias=False)
+
+    def prepare(self, memory: Tensor) -> Tensor:
+        return self.key(memory)
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        summed = self.query(query)[:, :, None] + keys[:, None]  # (batch, queries, keys, hidden)
+        return self.score(torch.tanh(summed))[..., 0]
+
+
+class Location(ScoreSpec):
+    """W q: one score for each position up to `longest`, whatever stands there"""
+
+    kind: Literal["location"] = "location"
+    longest: Size = 64
+
+    def build(self, query: int, key: int) -> Score:
+        return Places(query, self.longest)
+
+
+class Places(Score):
+    def __init__(self, query: int, longest: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(query, longest)
+
+    def prepare(self, memory: Tensor) -> Tensor:
+        longest = self.query.out_features
+        if memory.shape[1] > longest:
+            raise InputError(
+                f"location attention has weights for {longest} positions, and the source has {memory.shape[1]}",
+                f"score.longest={memory.shape[1]}, and train again",
+            )
+        return memory[:, :, :1]
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return self.query(query)[..., : keys.shape[1]]
