@@ -1,4 +1,4 @@
-"""regard: sequence models that you can train, compare, look inside and ship, from the first RNN to today's Transformers.
+"""regard: sequence models to train, compare, look inside and ship, from the first RNN to today's Transformers.
 
 Importing this imports nothing heavy; each name is loaded when it is first asked for.
 """

@@ -36,6 +36,8 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     merged = dict(base)
     for key, change in changes.items():
         old = merged.get(key)
-        inside = isinstance(old, Mapping) and isinstance(change, Mapping) and change.get("kind", old.get("kind")) == old.get("kind")
-        merged[key] = merge(old, change) if inside else change  # type: ignore[arg-type]
+        if isinstance(old, Mapping) and isinstance(change, Mapping) and change.get("kind") in (None, old.get("kind")):
+            merged[key] = merge(old, change)
+        else:
+            merged[key] = change
     return merged

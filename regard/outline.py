@@ -128,7 +128,7 @@ def _brief(spec: Spec) -> str:
 
 
 def _state(model: Model) -> tuple[int, int, int]:
-    """Bytes for one generated token more, for one source token more, and fixed: measured on states that are only drawn."""
+    """Bytes for a generated token more, for a source token more, and fixed: measured on states that are only drawn."""
     if model.decoder is None:
         return 0, 0, 0
     least = _state_bytes(model, room=1, source=1)

@@ -12,7 +12,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.core.mixer import Mixer, MixerSpec, Part
-from regard.core.spec import FeedSpec, NormSpec, Rate, Spec
+from regard.core.spec import FeedSpec, NormSpec, Rate, Spec, built
 from regard.core.state import Group, State
 from regard.core.view import View
 
@@ -80,7 +80,8 @@ class Block(Part):
         return see("stream", x) if see else x
 
     def start(self, rows: int, view: View) -> Group:
-        return Group(parts=tuple(mixer and mixer.start(rows, view) for mixer in (self.mixer, self.crosser)))
+        mixers = (self.mixer, self.crosser)
+        return Group(parts=tuple(None if mixer is None else mixer.start(rows, view) for mixer in mixers))
 
     @property
     def mixer(self) -> Mixer | None:
@@ -124,8 +125,8 @@ class BlockSpec(Spec):
         kind = PostSublayer if self.place == "post" else Sublayer
         return kind(
             spec.build(width),  # type: ignore[arg-type]
-            norm and norm.build(width),
-            norm and norm.build(width) if self.place == "sandwich" else None,
+            built(norm, width),
+            built(norm, width) if self.place == "sandwich" else None,
             self.residual,
             self.dropout,
         )

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-FILLS = {Tensor.normal_, Tensor.uniform_} | {fill for name, fill in vars(nn.init).items() if name.endswith("_") and callable(fill)}
+FILLS = {Tensor.normal_, Tensor.uniform_} | {
+    fill for name, fill in vars(nn.init).items() if name.endswith("_") and callable(fill)
+}
 
 
 class _Unfilled(TorchFunctionMode):

@@ -78,7 +78,8 @@ class Mask:
         return self._tables[key]
 
     def _table(self, causal: bool, window: int | None, explicit: bool) -> Tensor | None:
-        narrow = window is not None and window < self.time
+        far = self.time if window is None else window
+        narrow = far < self.time
         # pads that come last are out of a causal query's sight anyway
         padded = self.valid is not None and not (causal and self.trailing)
         if not (narrow or padded or (explicit and causal)):
@@ -87,13 +88,13 @@ class Mask:
         distance = index[:, None] - index[None, :]  # (queries, keys)
         allowed = distance >= 0 if causal else torch.ones_like(distance, dtype=torch.bool)
         if narrow:
-            allowed = allowed & (distance.abs() < window)
+            allowed = allowed & (distance.abs() < far)
         if padded and self.valid is not None:
             return allowed & self.valid[:, None, None, :]
         return allowed[None, None]
 
     def reach(self, slots: int) -> Tensor | None:
-        """Which stored positions a causal query may look at, the chunk's own among them: (1 or rows, 1, queries, slots).
+        """Which stored positions a causal query may look at, the chunk's among them: (1 or rows, 1, queries, slots).
 
         Slot p holds the token at position p. None: all of them.
         """

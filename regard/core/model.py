@@ -14,12 +14,12 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.core.block import Block, Sublayer
+from regard.core.block import Sublayer
 from regard.core.blueprint import blueprint
 from regard.core.mask import Mask
 from regard.core.mixer import Part
 from regard.core.probe import Probe
-from regard.core.spec import HeadSpec, InitSpec, Spec
+from regard.core.spec import HeadSpec, InitSpec, Spec, built
 from regard.core.stack import Stack, StackSpec
 from regard.core.state import Group, Memory, State
 from regard.core.view import View
@@ -42,9 +42,7 @@ class Progress(State):
 class Model(nn.Module):
     """Tokens (or images) to logits."""
 
-    def __init__(
-        self, spec: ModelSpec, encoder: Stack | None, decoder: Stack | None, head: Part | None
-    ) -> None:
+    def __init__(self, spec: ModelSpec, encoder: Stack | None, decoder: Stack | None, head: Part | None) -> None:
         super().__init__()
         self.spec = spec
         self.encoder, self.decoder, self.head = encoder, decoder, head
@@ -110,10 +108,11 @@ class Model(nn.Module):
     def step(
         self, tokens: Tensor, state: Progress, *, valid: Tensor | None = None, probe: Probe | None = None
     ) -> Tensor:
-        """Feed one token a row, or several: (rows,) or (rows, time); logits after the last real one: (rows, vocabulary)."""
+        """Feed one token a row, (rows,), or more, (rows, time); logits after the last real one: (rows, vocabulary)."""
         stack = self._steppable()
         tokens = tokens[:, None] if tokens.dim() == 1 else tokens
-        mask = Mask(*tokens.shape, valid, state.past, tokens.device)
+        rows, time = tokens.shape
+        mask = Mask(rows, time, valid, state.past, tokens.device)
         view = View(mask, memory=state.memory, probe=probe)
         x = stack(tokens, view, state.blocks)
         state.advance(mask)
@@ -202,15 +201,13 @@ class ModelSpec(Spec):
         return model
 
     def _assemble(self) -> Model:
-        decoder = self.decoder and self.decoder.build()
-        lent = decoder.embedding.table if decoder and self.share else None
-        encoder = self.encoder and self.encoder.build(lent)  # type: ignore[arg-type]
-        main = decoder or encoder
-        assert main is not None
-        for path, module in main.named_modules():
-            if self.decoder and isinstance(module, Block) and module.mixer and not module.mixer.causal:
-                raise SpecError(f"decoder.{path}.mix sees later positions, and a decoder must not", "causal=true")
-        stack = self.decoder or self.encoder
-        assert stack is not None
-        head = self.head and self.head.build(stack.width, main.embedding.table)  # type: ignore[arg-type]
-        return Model(self, encoder, decoder, head)  # type: ignore[arg-type]
+        decoder: Stack | None = built(self.decoder)
+        if decoder is not None:
+            for number, block in enumerate(decoder.layers()):
+                if block.mixer is not None and not block.mixer.causal:
+                    raise SpecError(f"decoder.blocks.{number}.mix sees later positions, and a decoder must not")
+        lent = decoder.embedding.table if decoder is not None and self.share else None
+        encoder: Stack | None = built(self.encoder, lent)
+        main, spec = (decoder, self.decoder) if decoder is not None else (encoder, self.encoder)
+        assert main is not None and spec is not None
+        return Model(self, encoder, decoder, built(self.head, spec.width, main.embedding.table))

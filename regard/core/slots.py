@@ -88,7 +88,7 @@ class Slots(State):
 
     @staticmethod
     def _held(past: int | Tensor, slots: int, window: int, device: torch.device | str | None) -> Tensor:
-        """The position that each ring slot holds after `past` tokens, below 0 where there is none: (1 or rows, slots)."""
+        """The position that each ring slot holds after `past` tokens, below 0 where none: (1 or rows, slots)."""
         last = (torch.tensor([past], device=device) if isinstance(past, int) else past)[:, None] - 1
         return last - (last - torch.arange(slots, device=device)) % window
 

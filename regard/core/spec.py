@@ -25,7 +25,10 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from regard.errors import SpecError
 
 if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
     from torch import nn
+else:
+    ModelMetaclass = type(BaseModel)
 
 Size = Annotated[int, Field(strict=True, ge=1, le=2**24)]
 Depth = Annotated[int, Field(strict=True, ge=1, le=4096)]
@@ -34,7 +37,7 @@ Rate = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class SpecType(type(BaseModel)):  # type: ignore[misc]
+class SpecType(ModelMetaclass):
     """Turn pydantic's complaint about a constructor call into ours."""
 
     def __call__(cls, *args: Any, **settings: Any) -> Any:
@@ -84,11 +87,12 @@ class Spec(BaseModel, metaclass=SpecType):
         if not isinstance(value, dict):
             return handler(value)
         kind = value.get("kind", cls.model_fields["kind"].default)
-        if not isinstance(kind, str) or kind not in cls.kinds:
-            raise PydanticCustomError("kind", "unknown kind {kind}{hint}", told(kind, cls.kinds))
-        chosen = cls.kinds[kind]
+        fitting = {name: spec for name, spec in cls.kinds.items() if issubclass(spec, cls)}
+        if not isinstance(kind, str) or kind not in fitting:
+            raise PydanticCustomError("kind", "unknown kind {kind}{hint}", told(kind, fitting))
+        chosen = fitting[kind]
         if chosen is not cls:
-            return chosen.model_validate(value)  # type: ignore[return-value]
+            return chosen.model_validate(value)
         strange = [name for name in value if name not in cls.model_fields]
         if not strange:
             return handler(value)
@@ -139,6 +143,11 @@ def divides(part: int, whole: int, name: str, whole_name: str) -> None:
     if whole % part:
         near = min((n for n in range(1, whole + 1) if whole % n == 0), key=lambda n: (abs(n - part), n))
         raise SpecError(f"{name}: {whole_name} {whole} is not divisible by {name} {part}", f"{name}={near}")
+
+
+def built(spec: Any, *sizes: Any) -> Any:
+    """What an optional spec describes, or None."""
+    return None if spec is None else spec.build(*sizes)
 
 
 class NormSpec(Spec):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.core.block import Block, BlockSpec
 from regard.core.mixer import Part
-from regard.core.spec import Depth, EmbeddingSpec, NormSpec, RelativeSpec, Size, Spec
+from regard.core.spec import Depth, EmbeddingSpec, NormSpec, RelativeSpec, Size, Spec, built
 from regard.core.state import Group
 from regard.core.view import View
 
@@ -71,6 +71,6 @@ class StackSpec(Spec):
         return Stack(
             self.embedding.build(self.width, table),
             [spec.build(self.width) for spec in self.layout()],
-            self.norm and self.norm.build(self.width),
-            self.bias and self.bias.build(self.bias.shared_heads or 1, self.width),
+            built(self.norm, self.width),
+            built(self.bias, self.bias and self.bias.shared_heads, self.width),
         )

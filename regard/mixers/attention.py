@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import See
 from regard.core.slots import Slots
-from regard.core.spec import NormSpec, Positive, Rate, RelativeSpec, Size, divides
+from regard.core.spec import NormSpec, Positive, Rate, RelativeSpec, Size, built, divides
 from regard.core.state import Shared, State
 from regard.core.view import View
 from regard.errors import SpecError
@@ -59,7 +59,9 @@ class Attention(MixerSpec):
             divides(self.heads, width, "heads", "width")
         divides(self.kv_heads or self.heads, self.heads, "kv_heads", "heads")
         if self.over_memory and (self.causal or self.window or self.position):
-            raise SpecError("over: attention over a memory takes no causal, window or position; they order one sequence")
+            raise SpecError(
+                "over: attention over a memory takes no causal, window or position; they order one sequence"
+            )
         return MultiHead(self, width)
 
 
@@ -81,10 +83,9 @@ class MultiHead(Mixer):
         self.value = nn.Linear(source, self.kv_heads * self.size, bias=spec.bias)
         closing = spec.bias if spec.output_bias is None else spec.output_bias
         self.output = nn.Linear(self.heads * self.size, width, bias=closing)
-        self.query_norm = spec.norm and spec.norm.build(self.size)
-        self.key_norm = spec.norm and spec.norm.build(self.size)
-        position = Position() if spec.position is None else spec.position.build(self.heads, self.size)
-        self.position: Position = position  # type: ignore[assignment]
+        self.query_norm: nn.Module | None = built(spec.norm, self.size)
+        self.key_norm: nn.Module | None = built(spec.norm, self.size)
+        self.position: Position = built(spec.position, self.heads, self.size) or Position()
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         return self.look_back(x, view, state) if self.spec.over_memory else self.look_around(x, view, state)
@@ -108,13 +109,16 @@ class MultiHead(Mixer):
         else:
             label = (relative.key, seen.tensors[0].shape[-2])
             bias = view.once(label, lambda: relative.bias(view.positions, seen.positions()))
-            y = self.attend(query, *seen.tensors, seen.allowed, bias, False, see)
+            keys, values = seen.tensors
+            y = self.attend(query, keys, values, seen.allowed, bias, False, see)
         return self.output(y.transpose(1, 2).flatten(2))
 
     def look_back(self, x: Tensor, view: View, state: State | None) -> Tensor:
         """Over a memory, whose keys and values are computed once; the rows that share it stand side by side."""
         memory = view.recall(self.path)
         key, value = state.tensors if isinstance(state, Shared) else self.project(memory.states)
+        if state is not None:
+            state.advance(view.mask)
         query = self.split(self.query(memory.fold(x)), self.query_norm)
         see = view.watcher(self.path, *self.names)
         if see and memory.fan > 1:
@@ -163,7 +167,12 @@ class MultiHead(Mixer):
         if grouped and query.shape[2] == 1 and bias is None:
             # one query a head: the heads that share keys become queries of one head
             y = F.scaled_dot_product_attention(
-                query.reshape(query.shape[0], self.kv_heads, -1, self.size), key, value, table, dropout, scale=self.scale
+                query.reshape(query.shape[0], self.kv_heads, -1, self.size),
+                key,
+                value,
+                table,
+                dropout,
+                scale=self.scale,
             )
             return y.reshape_as(query)
         return F.scaled_dot_product_attention(
@@ -201,4 +210,3 @@ def unfolded(see: See, fan: int) -> See:
         return weights.unflatten(0, (-1, fan)).transpose(1, 2).flatten(2, 3)
 
     return lambda name, weights: back(see(name, rows(weights)))
-

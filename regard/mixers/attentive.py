@@ -51,9 +51,9 @@ class Attentive(MixerSpec):
 class Attending(State):
     """The cell's carry, the output that is fed back, and the memory's keys as the score prepared them."""
 
-    carry: Carry = ()
-    fed: Tensor | None = None
-    keys: Shared | None = None
+    carry: Carry
+    fed: Tensor | None
+    keys: Shared
 
 
 class AttentiveCell(Mixer):
@@ -121,7 +121,6 @@ class AttentiveCell(Mixer):
 
     def attend(self, query: Tensor, memory: Memory, state: Attending, see: See | None) -> Tensor:
         """The weighted mean of the memory: (rows, queries, memory's width)."""
-        assert state.keys is not None
         scores = memory.unfold(self.score(memory.fold(query), *state.keys.tensors))  # (rows, queries, keys)
         valid = memory.valid
         if valid is not None:

@@ -44,8 +44,8 @@ class Mamba(MixerSpec):
 class Scanned(State):
     """The last inputs of the convolution, and the scan's state."""
 
-    tail: Tensor | None = None  # (rows, convolution - 1, inner)
-    scan: Tensor | None = None  # (rows, states, inner)
+    tail: Tensor  # (rows, convolution - 1, inner)
+    scan: Tensor  # (rows, states, inner)
 
 
 class Selective(Mixer):
@@ -84,7 +84,6 @@ class Selective(Mixer):
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         mask = view.mask
         now = state if isinstance(state, Scanned) else self.start(mask.rows, view)
-        assert now.tail is not None and now.scan is not None
         u, gate = self.input(mask.align(x)).chunk(2, -1)
         inputs = torch.cat((now.tail, u), 1)  # (rows, tail + time, inner)
         u = F.silu(ShortConvolution.apply(inputs, self.convolution.weight[:, 0], self.convolution.bias))

@@ -52,8 +52,8 @@ class Pool(MixerSpec):
 class Tally(State):
     """The sum of the values so far, and how many there were."""
 
-    total: Tensor | None = None  # (rows, width)
-    count: Tensor | None = None  # (rows, 1)
+    total: Tensor  # (rows, width)
+    count: Tensor  # (rows, 1)
 
 
 class Mean(Mixer):
@@ -80,7 +80,7 @@ class Mean(Mixer):
         if not self.spec.causal:
             return self.output(real.sum(1, keepdim=True) / ones.sum(1).clamp(min=1)[:, None, None]).expand_as(x)
         total, count = real.cumsum(1), ones.cumsum(1)[..., None]
-        if isinstance(state, Tally) and state.total is not None and state.count is not None:
+        if isinstance(state, Tally):
             if see is not None:
                 see("weights", remembered(state.count, ones, mask))
             total, count = total + state.total[:, None], count + state.count[:, None]

@@ -1,4 +1,4 @@
-"""Recurrence: one vector carried from position to position (Elman 1990; LSTM 1997; GRU 2014), forward, backward or both.
+"""Recurrence: one vector carried from position to position (Elman 1990; LSTM 1997; GRU 2014), in either direction.
 
 A whole sequence runs through torch's fused kernel, and so does a step. Pads are packed away, so each row ends at its
 own last token.
@@ -19,7 +19,7 @@ from regard.core.mixer import Mixer, MixerSpec
 from regard.core.spec import Rate, Size, divides
 from regard.core.state import State
 from regard.core.view import View
-from regard.errors import InputError
+from regard.errors import InputError, SpecError
 from regard.parts.cell import Carry, Cell, Kind
 
 Start = Literal["zeros", "final", "bridge", "mean"]
@@ -49,6 +49,10 @@ class Recurrent(MixerSpec):
     def build(self, width: int) -> Mixer:
         if self.direction in ("both", "apart"):
             divides(2, width, "directions", "width")
+        if self.over_memory and self.direction != "forward":
+            raise SpecError(
+                f"start: {self.start} is for a decoder, and direction {self.direction} is not", "start=zeros"
+            )
         return Recurrence(self, width)
 
 
@@ -56,7 +60,7 @@ class Recurrent(MixerSpec):
 class Carried(State):
     """The last hidden vector of each layer and direction, and for an LSTM its cell."""
 
-    carry: Carry = ()
+    carry: Carry
     directions: int = 1
 
     def summary(self) -> Tensor:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, MixerSpec
+from regard.core.probe import See
 from regard.core.spec import Positive, Size, divides
 from regard.core.state import State
 from regard.core.view import View
@@ -43,7 +44,7 @@ class SSM(MixerSpec):
 class Vibration(State):
     """Each channel's system: (rows, width, states / 2), complex."""
 
-    x: Tensor | None = None
+    x: Tensor
 
 
 class Systems(Mixer):
@@ -77,16 +78,14 @@ class Systems(Mixer):
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         past = state if isinstance(state, Vibration) else None
-        if past is not None and past.x is not None and view.mask.time == 1 and self.unwatched(view):
+        see = view.watcher(self.path, *self.names)
+        if past is not None and view.mask.time == 1 and see is None:
             y = self.recur(x, past, view.mask)
         else:
-            y = self.convolve(x, past, view)
+            y = self.convolve(x, past, view.mask, see)
         if past is not None:
             past.advance(view.mask)
         return F.glu(self.output(F.gelu(y + self.skip * x)), -1)
-
-    def unwatched(self, view: View) -> bool:
-        return view.watcher(self.path, *self.names) is None
 
     def sampled(self) -> tuple[Tensor, Tensor, Tensor]:
         """log Ā, B̄, C for the learned step: each (width, pairs)."""
@@ -96,7 +95,6 @@ class Systems(Mixer):
 
     def recur(self, x: Tensor, state: Vibration, mask: Mask) -> Tensor:
         """x_t = Ā x_{t-1} + B̄ u_t, y_t = 2 Re(C x_t)."""
-        assert state.x is not None
         exponent, B, C = self.sampled()
         moved = exponent.exp() * state.x + B * x[:, 0, :, None]
         if mask.valid is not None:
@@ -104,24 +102,26 @@ class Systems(Mixer):
         state.x = moved
         return 2 * (C * moved).sum(-1).real[:, None]
 
-    def convolve(self, x: Tensor, state: Vibration | None, view: View) -> Tensor:
+    def convolve(self, x: Tensor, state: Vibration | None, mask: Mask, see: See | None) -> Tensor:
         """y = K * u with K_l = 2 Re(C Ā^l B̄), by the fast Fourier transform, and what the past adds."""
-        mask = view.mask
         u = mask.align(x if mask.valid is None else x * mask.valid[..., None]).mT  # (rows, width, time)
         exponent, B, C = self.sampled()
         time = torch.arange(mask.time, device=x.device)
         powers = (exponent[..., None] * time).exp()  # Ā^l: (width, pairs, time)
         kernel = 2 * torch.einsum("wp,wpt->wt", C * B, powers).real
-        see = view.watcher(self.path, *self.names)
         if see:
             kernel = see("kernel", kernel)
         y = torch.fft.irfft(torch.fft.rfft(u, 2 * mask.time) * torch.fft.rfft(kernel, 2 * mask.time), 2 * mask.time)
         y = y[..., : mask.time]
-        if state is not None and state.x is not None:
+        if state is not None:
             before = state.x * exponent.exp()  # (rows, width, pairs)
             y = y + 2 * torch.einsum("rwp,wpt->rwt", before * C, powers).real
             state.x = self.settle(u, state.x, exponent, B, powers, mask)
         return mask.restore(y.mT)
+
+    def start(self, rows: int, view: View) -> State:
+        shape = (rows, *self.frequency.shape)
+        return Vibration(x=torch.zeros(shape, dtype=torch.complex64, device=self.frequency.device))
 
     @staticmethod
     def settle(u: Tensor, before: Tensor, exponent: Tensor, B: Tensor, powers: Tensor, mask: Mask) -> Tensor:

@@ -1,4 +1,4 @@
-"""The Neural Turing Machine: a recurrent controller that reads and writes a memory by soft addresses (Graves et al. 2014).
+"""The Neural Turing Machine: a recurrent controller that reads and writes by soft addresses (Graves et al. 2014).
 
 A head looks for a key by content, keeps or drops that in favour of where it stood before, shifts, and sharpens.
 
@@ -44,11 +44,11 @@ class Turing(MixerSpec):
 class Tape(State):
     """The controller's carry, the memory, where each head stands, and what was read last."""
 
-    carry: Carry = ()
-    memory: Tensor | None = None  # (rows, slots, size)
-    reading: Tensor | None = None  # (rows, reads, slots), weights
-    writing: Tensor | None = None  # (rows, writes, slots), weights
-    found: Tensor | None = None  # (rows, reads * size)
+    carry: Carry
+    memory: Tensor  # (rows, slots, size)
+    reading: Tensor  # (rows, reads, slots), weights
+    writing: Tensor  # (rows, writes, slots), weights
+    found: Tensor  # (rows, reads * size)
 
 
 class Heads(Part):
@@ -70,7 +70,7 @@ class Heads(Part):
         mixed = gate * content + (1 - gate) * before
         steps = range(-self.shift, self.shift + 1)
         moved = sum(w * mixed.roll(step, -1) for w, step in zip(shifts.softmax(-1).split(1, -1), steps, strict=True))
-        sharp = (moved + 1e-12) ** (1 + F.softplus(sharpness))  # type: ignore[operator]
+        sharp = (moved + 1e-12) ** (1 + F.softplus(sharpness))
         return sharp / sharp.sum(-1, keepdim=True)
 
 
@@ -110,21 +110,18 @@ class Machine(Mixer):
 
     def tick(self, x: Tensor, tape: Tape, see: See | None) -> Tensor:
         """One position: think, write, read, answer."""
-        memory, reading, writing, found = tape.memory, tape.reading, tape.writing, tape.found
-        assert memory is not None and reading is not None and writing is not None and found is not None
-        hidden, tape.carry = self.cell.step(torch.cat((x, found), -1), tape.carry)
-        writing = self.writers(hidden, memory, writing)
-        reading = self.readers(hidden, memory, reading)
+        hidden, tape.carry = self.cell.step(torch.cat((x, tape.found), -1), tape.carry)
+        writing = self.writers(hidden, tape.memory, tape.writing)
+        reading = self.readers(hidden, tape.memory, tape.reading)
         if see:
             writing = see("write_weights", writing[:, :, None])[:, :, 0]
             reading = see("read_weights", reading[:, :, None])[:, :, 0]
         erase, add = self.change(hidden).unflatten(-1, (self.spec.writes, 2, -1)).unbind(2)
         # every write head erases before any adds (equations 3 and 4)
         kept = (1 - writing[..., None] * erase.sigmoid()[:, :, None]).prod(1)  # (rows, slots, size)
-        memory = memory * kept + writing.mT @ torch.tanh(add)
-        found = (reading @ memory).flatten(1)
-        tape.memory, tape.reading, tape.writing, tape.found = memory, reading, writing, found
-        return self.output(torch.cat((hidden, found), -1))
+        tape.memory = tape.memory * kept + writing.mT @ torch.tanh(add)
+        tape.reading, tape.writing, tape.found = reading, writing, (reading @ tape.memory).flatten(1)
+        return self.output(torch.cat((hidden, tape.found), -1))
 
     def start(self, rows: int, view: View) -> Tape:
         memory = self.blank.expand(rows, -1, -1)

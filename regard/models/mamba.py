@@ -41,7 +41,7 @@ def compose(s: StateSpace) -> ModelSpec:
     def block(mix: MixerSpec) -> BlockSpec:
         return BlockSpec(mix=mix, ffn=s.ffn, norm=norm, dropout=s.dropout)
 
-    blocks = (block(s.mix),)
+    blocks: tuple[BlockSpec, ...] = (block(s.mix),)
     if s.every is not None:
         attention = Attention(heads=head_count(s.width, s.heads, 64), causal=True, bias=False)
         blocks = (*blocks * (s.every - 1), block(attention))

@@ -1,4 +1,4 @@
-"""ModernBERT: BERT with rotary positions, gated feed-forwards, and attention that is local in two layers of three (Warner et al. 2024)."""
+"""ModernBERT: rotary positions, gates, and attention that is local in two layers of three (Warner et al. 2024)."""
 
 from __future__ import annotations
 

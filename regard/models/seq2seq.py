@@ -78,7 +78,13 @@ family = Family(
     compose,
     {
         "seq2seq": {},
-        "tutorial": {"cell": "gru", "direction": "forward", "attention": "before", "score": "location", "query": "both"},
+        "tutorial": {
+            "cell": "gru",
+            "direction": "forward",
+            "attention": "before",
+            "score": "location",
+            "query": "both",
+        },
         "bahdanau": {
             "cell": "gru",
             "attention": "before",

@@ -30,12 +30,12 @@ class Cell(Part):
         settings = {"batch_first": True, "bidirectional": both, "dropout": between}
         self.fused: nn.RNNBase
         if kind == "lstm":
-            self.fused = nn.LSTM(inputs, size, layers, **settings)  # type: ignore[arg-type]
+            self.fused = nn.LSTM(inputs, size, layers, **settings)
         elif kind == "gru":
-            self.fused = nn.GRU(inputs, size, layers, **settings)  # type: ignore[arg-type]
+            self.fused = nn.GRU(inputs, size, layers, **settings)
         else:
             shape = "relu" if kind == "relu" else "tanh"
-            self.fused = nn.RNN(inputs, size, layers, nonlinearity=shape, **settings)  # type: ignore[arg-type]
+            self.fused = nn.RNN(inputs, size, layers, nonlinearity=shape, **settings)
         self.reset()
 
     def reset(self) -> None:

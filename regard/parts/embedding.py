@@ -1,4 +1,4 @@
-"""Embeddings: token vectors, with segments and positions if wanted, and image patches (ViT, Dosovitskiy et al. 2021)."""
+"""Embeddings: token vectors, with segments and positions if wanted, and image patches (Dosovitskiy et al. 2021)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.core.mixer import Part
-from regard.core.spec import AbsoluteSpec, Count, EmbeddingSpec, NormSpec, Rate, Size, divides
+from regard.core.spec import AbsoluteSpec, Count, EmbeddingSpec, NormSpec, Rate, Size, built, divides
 from regard.core.view import View
 from regard.errors import InputError
 
@@ -57,9 +57,9 @@ class Lookup(Embedding):
             # a lent table is looked up, not owned: its weights keep the one name that they have
             self.__dict__["tokens"] = table
         self.project = nn.Linear(size, part, bias=False) if size != part else None
-        self.position = spec.position and spec.position.build(width)
+        self.position: nn.Module | None = built(spec.position, width)
         self.segments = nn.Embedding(spec.segments, width) if spec.segments else None
-        self.norm = spec.norm and spec.norm.build(width)
+        self.norm: nn.Module | None = built(spec.norm, width)
 
     @property
     def table(self) -> nn.Embedding:  # type: ignore[override]

@@ -14,6 +14,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.core.mixer import Part
+from regard.core.probe import See
 from regard.core.spec import Count, FeedSpec, Positive, Size
 from regard.core.view import View
 from regard.parts.feedforward import ACTIVATIONS, Activation, FeedForward
@@ -66,8 +67,8 @@ class Mixture(Part):
         self.up = nn.Parameter(torch.empty(spec.experts, spec.hidden, width))
         self.down = nn.Parameter(torch.empty(spec.experts, width, spec.hidden))
         self.activation = ACTIVATIONS[spec.activation]
-        shared = FeedForward(hidden=spec.hidden * max(spec.shared, 1), activation=spec.activation, gated=True, bias=False)
-        self.shared = shared.build(width) if spec.shared else None
+        common = {"activation": spec.activation, "gated": True, "bias": False}
+        self.shared = FeedForward(hidden=spec.hidden * spec.shared, **common).build(width) if spec.shared else None
         self.register_buffer("bias", torch.zeros(spec.experts) if spec.balance == "bias" else None)
         for weight in (self.gate, self.up, self.down):
             nn.init.normal_(weight, std=0.02)
@@ -123,9 +124,8 @@ class Mixture(Part):
         weighted = torch.cat(results) * weights.flatten()[order, None]
         return torch.zeros_like(tokens).index_add(0, source, weighted)
 
-    def report(self, scores: Tensor, chosen: Tensor, view: View, see: Part | None | object) -> None:
+    def report(self, scores: Tensor, chosen: Tensor, view: View, see: See) -> None:
         """Tell how evenly real tokens were spread: experts * Σ share of choices * mean probability, 1 when even."""
-        assert callable(see)
         if view.mask.valid is not None:
             real = view.mask.valid.flatten()
             scores, chosen = scores[real], chosen[real]
@@ -135,6 +135,6 @@ class Mixture(Part):
         see("balance", self.spec.experts * (load * mean).sum())
 
     def steer(self, load: Tensor, speed: float = 0.001) -> None:
-        """Make crowded experts a little less likely to be chosen, and idle ones more: the bias moves, no gradient does."""
+        """Make crowded experts a little less likely to be chosen, and idle ones more; no gradient is involved."""
         if self.bias is not None:
             self.bias += speed * (load.mean() - load).sign()

@@ -1,4 +1,4 @@
-"""The feed-forward sublayer: the same small network at every position, plain (Vaswani et al. 2017) or gated (Shazeer 2020)."""
+"""The feed-forward: the same small network at every position, plain (Vaswani et al. 2017) or gated (Shazeer 2020)."""
 
 from __future__ import annotations
 

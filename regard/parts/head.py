@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.mixer import Part
-from regard.core.spec import HeadSpec, NormSpec, Rate, Size
+from regard.core.spec import HeadSpec, NormSpec, Rate, Size, built
 from regard.core.view import View
 from regard.errors import SpecError
 from regard.parts.feedforward import ACTIVATIONS, Activation
@@ -49,7 +49,7 @@ class Words(Part):
         self.width = width // spec.directions
         size = spec.size or (table.num_embeddings if table is not None else 0)
         self.dense = nn.Linear(width, width, bias=spec.transform_bias) if spec.transform else None
-        self.norm = spec.norm and spec.norm.build(width)
+        self.norm: nn.Module | None = built(spec.norm, width)
         if spec.tied:
             self.__dict__["words"] = table  # looked up, not owned
         else:
@@ -66,7 +66,7 @@ class Words(Part):
             x = x * self.width**-0.5
         if self.spec.directions > 1:
             x = x.unflatten(-1, (self.spec.directions, self.width))
-        return F.linear(x, self.words.weight, self.bias)  # type: ignore[arg-type]
+        return F.linear(x, self.words.weight, self.bias)
 
 
 class Pooled(Part):

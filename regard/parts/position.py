@@ -184,7 +184,7 @@ def frequencies(size: int, base: float) -> Tensor:
 
 
 class Rotary(RelativeSpec):
-    """Rotate pairs of channels by an angle that grows with position (Su et al. 2021); channel i pairs with i + size/2."""
+    """Rotate pairs of channels, i and i + size/2, by an angle that grows with position (Su et al. 2021)."""
 
     kind: Literal["rotary"] = "rotary"
     base: Positive = 10000.0

@@ -1,4 +1,4 @@
-"""The selective scan of Mamba (Gu & Dao 2023), h_t = exp(Δ_t A) h_{t-1} + Δ_t u_t B_t and y_t = C_t h_t, a chunk at a time.
+"""The selective scan of Mamba (Gu & Dao 2023): h_t = exp(Δ_t A) h_{t-1} + Δ_t u_t B_t, y_t = C_t h_t.
 
 Whatever doesn't depend on the order is computed for a whole chunk at once; only one multiply-add a position is left to
 run in order. A chunk is as long as the processor's cache allows. The backward pass keeps only the state between
@@ -17,16 +17,14 @@ from torch.autograd.function import once_differentiable
 CACHED = 2**20  # numbers in a chunk's working tensor: 4 MB
 
 
-def selective_scan(
-    u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, start: Tensor
-) -> tuple[Tensor, Tensor]:
+def selective_scan(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     """Outputs (batch, time, inner) and the last state (batch, states, inner).
 
     u, delta: (batch, time, inner); A: (inner, states), below 0; B, C: (batch, time, states);
     start: (batch, states, inner).
     """
     ordered = (tensor.transpose(0, 1).contiguous() for tensor in (u, delta, B, C))
-    y, end = Scan.apply(*ordered, A.mT.contiguous(), start)  # type: ignore[no-untyped-call]
+    y, end = Scan.apply(*ordered, A.mT.contiguous(), start)
     return y.transpose(0, 1), end
 
 

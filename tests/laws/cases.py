@@ -1,0 +1,153 @@
+"""Every mixer in the folder, in every variant that its settings allow: what the laws run on.
+
+A variant changes one setting: a switch is flipped, a choice takes each of its values, a slot each kind that stands
+without settings. A new file in `regard/mixers` is found by itself.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+import regard.mixers  # noqa: F401
+from regard.core.mixer import Mixer, MixerSpec
+from regard.core.probe import Probe
+from regard.core.spec import Spec
+from regard.core.state import Memory, State
+from regard.core.view import View
+from regard.errors import SpecError
+
+WIDTH, ROWS, TIME, KEYS = 16, 3, 10, 6
+
+EXTRA: list[dict[str, Any]] = [
+    {"kind": "attention", "heads": 4, "kv_heads": 2, "causal": True},
+    {"kind": "attention", "heads": 4, "kv_heads": 1, "causal": True, "position": "rotary"},
+    {"kind": "attention", "heads": 4, "kv_heads": 2, "causal": True, "window": 3, "position": "rotary"},
+    {"kind": "attention", "heads": 4, "causal": True, "window": 3, "position": "alibi"},
+    {"kind": "attention", "heads": 4, "causal": True, "window": 4, "position": "bucketed"},
+    {"kind": "attention", "heads": 4, "causal": True, "window": 1},
+    {"kind": "attention", "heads": 3, "size": 6, "causal": True, "norm": "rmsnorm", "position": "alibi"},
+    {"kind": "attention", "heads": 4, "window": 3},
+    {"kind": "attention", "heads": 4, "position": {"kind": "bucketed", "both": True}},
+    {"kind": "attention", "heads": 4, "over": "memory", "kv_heads": 2},
+    {"kind": "latent", "heads": 4, "rank": 8, "query_rank": 12, "size": 6, "rotary": 4, "value": 5},
+    {"kind": "recurrent", "cell": "gru", "layers": 2, "start": "mean"},
+    {"kind": "recurrent", "cell": "lstm", "layers": 3, "direction": "both"},
+    {"kind": "attentive", "when": "after", "feed": True, "layers": 2, "cell": "lstm", "start": "bridge"},
+    {"kind": "attentive", "when": "before", "feed": True, "query": "both", "score": {"kind": "reduced", "rank": 4}},
+    {"kind": "attentive", "when": "after", "score": "location", "readout": "maxout"},
+    {"kind": "turing", "slots": 8, "size": 5, "reads": 2, "writes": 3, "shift": 2},
+    {"kind": "mamba", "convolution": 1, "states": 3},
+    {"kind": "ssm", "states": 2},
+]
+
+
+def bases() -> Iterator[MixerSpec]:
+    for kind in sorted(MixerSpec.kinds):
+        plain = MixerSpec.parse(kind)
+        yield from dict.fromkeys((plain, plain.forward_only(), plain.both_ways()))
+
+
+def variants(spec: MixerSpec) -> Iterator[MixerSpec]:
+    """The spec itself, and with one setting changed."""
+    yield spec
+    for name, info in type(spec).model_fields.items():
+        if name == "kind":
+            continue
+        for value in choices(info.annotation, getattr(spec, name)):
+            try:
+                yield spec.replace(**{name: value})
+            except SpecError:
+                continue  # a kind that needs settings
+
+
+def choices(annotation: Any, now: Any) -> Iterator[Any]:
+    """Other values that a setting can take, where they can be listed."""
+    origin = typing.get_origin(annotation)
+    if annotation is bool:
+        yield not now
+    elif origin is Literal:
+        yield from (value for value in typing.get_args(annotation) if value != now)
+    elif origin in (typing.Union, types.UnionType):
+        for part in typing.get_args(annotation):
+            yield from choices(part, now)
+    elif isinstance(annotation, type) and issubclass(annotation, Spec):
+        yield from (kind for kind in annotation.kinds if now is None or kind != now.kind)
+
+
+def every_mixer() -> list[MixerSpec]:
+    """Whatever can be built at the laws' width."""
+    specs = [variant for base in bases() for variant in variants(base)] + [MixerSpec.parse(extra) for extra in EXTRA]
+    built = []
+    for spec in dict.fromkeys(specs):
+        try:
+            spec.build(WIDTH)
+        except SpecError:
+            continue  # settings that exclude each other
+        built.append(spec)
+    return built
+
+
+def label(spec: MixerSpec) -> str:
+    changed = []
+    for name, info in type(spec).model_fields.items():
+        value = getattr(spec, name)
+        if name != "kind" and value != info.default:
+            changed.append(f"{name}={value.kind if isinstance(value, Spec) else value}")
+    return "-".join([spec.kind, *changed])
+
+
+SPECS = every_mixer()
+CAUSAL = [spec for spec in SPECS if spec.build(WIDTH).causal]
+
+
+def build(spec: MixerSpec) -> Mixer:
+    torch.manual_seed(1)
+    return spec.build(WIDTH).eval()
+
+
+def inputs(time: int = TIME, rows: int = ROWS) -> Tensor:
+    return torch.randn(rows, time, WIDTH, generator=torch.Generator().manual_seed(2))
+
+
+def memory(spec: MixerSpec, rows: int = ROWS, keys: int = KEYS) -> Memory | None:
+    """Something to look at, for the mixers that do."""
+    if not spec.over_memory:
+        return None
+    generator = torch.Generator().manual_seed(3)
+    states = torch.randn(rows, keys, WIDTH, generator=generator)
+    layers = getattr(spec, "layers", 1)
+    return Memory(tensors=(states,), final=torch.randn(rows, 2, layers, WIDTH, generator=generator))
+
+
+def whole(
+    mixer: Mixer, x: Tensor, memory: Memory | None, valid: Tensor | None = None, probe: Probe | None = None
+) -> Tensor:
+    return mixer(x, View.of(x, valid, memory=memory, probe=probe))
+
+
+def fresh(mixer: Mixer, x: Tensor, memory: Memory | None, room: int = 0) -> State | None:
+    view = View.of(x[:, :0], memory=memory)
+    view.room = room
+    return mixer.start(x.shape[0], view)
+
+
+def follow(
+    mixer: Mixer,
+    x: Tensor,
+    state: State | None,
+    memory: Memory | None,
+    valid: Tensor | None = None,
+    probe: Probe | None = None,
+) -> Tensor:
+    """The next chunk."""
+    return mixer(x, View.of(x, valid, state, memory=memory, probe=probe), state)
+
+
+def stateless(state: State | None) -> bool:
+    return state is None

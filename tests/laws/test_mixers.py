@@ -1,0 +1,306 @@
+"""What every mixer must keep, whatever it computes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.core.mixer import MixerSpec
+from regard.core.probe import Record
+from regard.core.state import State
+from regard.errors import NotRewindable, SpecError
+from tests.laws.cases import CAUSAL, SPECS, TIME, WIDTH, build, follow, fresh, inputs, label, memory, whole
+
+CLOSE: Any = {"atol": 2e-5, "rtol": 1e-4}
+
+every = pytest.mark.parametrize("spec", SPECS, ids=label)
+causal = pytest.mark.parametrize("spec", CAUSAL, ids=label)
+
+
+def test_every_file_in_the_folder_is_covered() -> None:
+    assert {spec.kind for spec in SPECS} == set(MixerSpec.kinds)
+    assert len(SPECS) > 2 * len(MixerSpec.kinds)
+
+
+@causal
+@pytest.mark.parametrize("sizes", [[1] * TIME, [3, 1, 4, 2], [9, 1], [TIME]], ids=str)
+@torch.no_grad()
+def test_stepping_equals_chunks_equals_whole(spec: MixerSpec, sizes: list[int]) -> None:
+    mixer, x, source = build(spec), inputs(), memory(spec)
+    expected = whole(mixer, x, source)
+    state = fresh(mixer, x, source)
+    pieces = [follow(mixer, chunk, state, source) for chunk in x.split(sizes, 1)] if state else []
+    if state is None:  # nothing to remember: every position is computed by itself
+        pieces = [whole(mixer, chunk, source) for chunk in x.split(sizes, 1)]
+    torch.testing.assert_close(torch.cat(pieces, 1), expected, **CLOSE)
+    assert state is None or state.length == TIME
+
+
+@causal
+def test_stepping_with_gradients_equals_whole(spec: MixerSpec) -> None:
+    mixer, x, source = build(spec), inputs().requires_grad_(), memory(spec)
+    state = fresh(mixer, x, source)
+    if state is None:
+        return
+    (expected,) = torch.autograd.grad(whole(mixer, x, source).square().sum(), x)
+    pieces = [follow(mixer, chunk, state, source) for chunk in x.split([3, 1, 4, 2], 1)]
+    (found,) = torch.autograd.grad(torch.cat(pieces, 1).square().sum(), x)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-3)
+
+
+@causal
+@pytest.mark.parametrize("rows", [[0, 1, 2], [2, 0, 0], [1], [0, 0, 1, 1, 2, 2], [2, 2]], ids=str)
+@torch.no_grad()
+def test_selecting_rows_equals_running_those_rows(spec: MixerSpec, rows: list[int]) -> None:
+    mixer, x, source, index = build(spec), inputs(), memory(spec), torch.tensor(rows)
+    kept = source.select(index) if source else None
+    expected = whole(mixer, x[index], kept)
+    state = fresh(mixer, x, source)
+    if state is None:
+        return
+    follow(mixer, x[:, :4], state, source)
+    state = state.select(index)
+    torch.testing.assert_close(follow(mixer, x[index, 4:], state, kept), expected[:, 4:], **CLOSE)
+
+
+@causal
+@torch.no_grad()
+def test_beams_of_one_sentence_share_its_memory(spec: MixerSpec) -> None:
+    """Repeat for a beam, reorder within the sentences, drop a sentence: as if each row had run alone."""
+    mixer, x, source = build(spec), inputs(), memory(spec)
+    state = fresh(mixer, x, source)
+    if state is None:
+        return
+    follow(mixer, x[:, :3], state, source)
+    rows = torch.arange(3)
+    for index in (torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([1, 0, 2, 2, 5, 4]), torch.tensor([4, 5, 0, 1])):
+        state, rows = state.select(index), rows[index]
+        source = source.select(index) if source else None
+        step = x[rows, state.length : state.length + 1]
+        found = follow(mixer, step, state, source)
+        alone = whole(mixer, x[rows], memory(spec).select(rows) if source else None)  # type: ignore[union-attr]
+        torch.testing.assert_close(found[:, 0], alone[:, state.length - 1], **CLOSE)
+    if source is not None:
+        assert source.states.shape[0] == 2
+
+
+def padded(x: Tensor, lengths: list[int], side: str) -> tuple[Tensor, Tensor]:
+    """Rows cut to their lengths and filled with junk on one side."""
+    time = max(lengths) + 2
+    valid = torch.zeros(len(lengths), time, dtype=torch.bool)
+    filled = 7 * torch.randn(len(lengths), time, WIDTH, generator=torch.Generator().manual_seed(4))
+    for row, length in enumerate(lengths):
+        place = slice(0, length) if side == "right" else slice(time - length, time)
+        valid[row, place] = True
+        filled[row, place] = x[row, :length]
+    return filled, valid
+
+
+LENGTHS = [5, 8, 2]
+
+
+@every
+@pytest.mark.parametrize("side", ["left", "right"])
+@torch.no_grad()
+def test_padding_changes_nothing(spec: MixerSpec, side: str) -> None:
+    mixer, x, source = build(spec), inputs(), memory(spec)
+    filled, valid = padded(x, LENGTHS, side)
+    found = whole(mixer, filled, source, valid)
+    assert found.isfinite().all()
+    for row, length in enumerate(LENGTHS):
+        alone = source.select(torch.tensor([row])) if source else None
+        expected = whole(mixer, x[row : row + 1, :length], alone)
+        torch.testing.assert_close(found[row, valid[row]], expected[0], **CLOSE)
+
+
+@causal
+@pytest.mark.parametrize("side", ["left", "right"])
+@torch.no_grad()
+def test_a_padded_prompt_decodes_as_if_alone(spec: MixerSpec, side: str) -> None:
+    mixer, x, source = build(spec), inputs(), memory(spec)
+    filled, valid = padded(x, LENGTHS, side)
+    state = fresh(mixer, x, source)
+    if state is None:
+        return
+    follow(mixer, filled, state, source, valid)
+    later = [x[[row], [length]] for row, length in enumerate(LENGTHS)]
+    first = follow(mixer, torch.cat(later)[:, None], state, source)
+    chunk = torch.stack([x[row, length + 1 : length + 2] for row, length in enumerate(LENGTHS)])
+    second = follow(mixer, chunk, state, source)
+    for row, length in enumerate(LENGTHS):
+        alone = source.select(torch.tensor([row])) if source else None
+        expected = whole(mixer, x[row : row + 1, : length + 2], alone)[0, length:]
+        torch.testing.assert_close(torch.cat((first[row], second[row])), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.over_memory], ids=label)
+@torch.no_grad()
+def test_padding_of_the_memory_changes_nothing(spec: MixerSpec) -> None:
+    if getattr(spec, "start", None) in ("final", "bridge") and spec.kind == "recurrent":
+        return  # it reads the end of the source, not its positions
+    mixer, x, source = build(spec), inputs(), memory(spec)
+    assert source is not None
+    valid = torch.ones(3, 6, dtype=torch.bool)
+    valid[0, 4:] = valid[2, 1:] = False
+    source.valid = valid
+    found = whole(mixer, x, source)
+    for row in range(3):
+        alone = source.select(torch.tensor([row]))
+        alone.tensors, alone.valid = (alone.states[:, valid[row]],), None
+        torch.testing.assert_close(found[row : row + 1], whole(mixer, x[row : row + 1], alone), **CLOSE)
+
+
+@every
+@torch.no_grad()
+def test_watching_changes_nothing_and_reports_the_declared_names(spec: MixerSpec) -> None:
+    mixer, x, source, record = build(spec), inputs(), memory(spec), Record("*")
+    found = whole(mixer, x, source, probe=record)
+    torch.testing.assert_close(found, whole(mixer, x, source), **CLOSE)
+    assert mixer.names
+    assert set(record.values) == {f"{mixer.path}.{name}" for name in mixer.names}
+    for name in record.values:
+        if name.endswith("weights"):
+            weights = record[name]
+            assert weights.shape[2] == TIME
+            assert (weights >= 0).all()
+            torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+
+
+@causal
+@torch.no_grad()
+def test_watching_a_step_changes_nothing(spec: MixerSpec) -> None:
+    mixer, x, source = build(spec), inputs(), memory(spec)
+    expected = whole(mixer, x, source)
+    state, record = fresh(mixer, x, source), Record("*")
+    if state is None:
+        return
+    pieces = [follow(mixer, chunk, state, source, probe=record) for chunk in x.split([3, 1, 4, 2], 1)]
+    torch.testing.assert_close(torch.cat(pieces, 1), expected, **CLOSE)
+    for name, values in record.values.items():
+        if name.endswith("weights"):
+            for weights in values:
+                assert (weights >= 0).all()
+                torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+
+
+@causal
+@torch.no_grad()
+def test_no_position_sees_the_future(spec: MixerSpec) -> None:
+    mixer, x, source = build(spec), inputs(), memory(spec)
+    before = whole(mixer, x, source)
+    changed = x.clone()
+    changed[:, 6:] += 10
+    after = whole(mixer, changed, source)
+    # a Fourier transform regroups all sums of a sequence, so there the past is equal within rounding only
+    torch.testing.assert_close(after[:, :6], before[:, :6], atol=1e-5 if spec.kind == "ssm" else 1e-6, rtol=0)
+    if fresh(mixer, x, source) is not None:
+        assert not torch.allclose(after[:, 6:], before[:, 6:])
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec not in CAUSAL], ids=label)
+@torch.no_grad()
+def test_who_may_see_the_future_does(spec: MixerSpec) -> None:
+    mixer, x = build(spec), inputs()
+    changed = x.clone()
+    changed[:, 6:] += 10
+    assert not torch.allclose(whole(mixer, changed, None)[:, :6], whole(mixer, x, None)[:, :6])
+
+
+@every
+def test_gradients_flow_and_are_finite(spec: MixerSpec) -> None:
+    mixer, x, source = build(spec), inputs().requires_grad_(), memory(spec)
+    filled, valid = padded(x, LENGTHS, "left")
+    (whole(mixer, x, source).square().sum() + whole(mixer, filled, source, valid)[valid].square().sum()).backward()
+    if spec.kind == "pool" and spec.over_memory:
+        assert x.grad is None  # the mean of a memory is the same for every query
+    else:
+        assert x.grad is not None
+        assert x.grad.isfinite().all()
+        assert (x.grad.abs().sum(-1) > 0).all()
+    for name, weight in mixer.named_parameters():
+        assert weight.grad is not None, name
+        assert weight.grad.isfinite().all(), name
+
+
+@every
+def test_a_spec_survives_json(spec: MixerSpec) -> None:
+    text = spec.model_dump_json()
+    assert MixerSpec.parse(json.loads(text)) == spec
+    assert json.loads(text)["kind"] == spec.kind
+
+
+@pytest.mark.parametrize("kind", sorted(MixerSpec.kinds))
+def test_a_misspelt_setting_is_an_error_with_a_suggestion(kind: str) -> None:
+    for name in MixerSpec.kinds[kind].model_fields:
+        if name != "kind" and len(name) > 3:
+            typo = name[:-2] + name[-1] + name[-2] if name[-1] != name[-2] else name + "x"
+            with pytest.raises(SpecError, match=f"{typo}: unknown setting; did you mean '{name}'"):
+                MixerSpec.parse({"kind": kind, typo: 1})
+
+
+@pytest.mark.parametrize("kind", sorted(MixerSpec.kinds))
+def test_an_ill_typed_or_negative_setting_is_an_error_that_names_it(kind: str) -> None:
+    for name, info in MixerSpec.kinds[kind].model_fields.items():
+        if name == "kind":
+            continue
+        with pytest.raises(SpecError, match=name):
+            MixerSpec.parse({"kind": kind, name: object()})
+        if "int" in str(info.annotation):
+            with pytest.raises(SpecError, match=rf"{name}: .*-3"):
+                MixerSpec.parse({"kind": kind, name: -3})
+
+
+@causal
+@torch.no_grad()
+def test_nbytes_is_what_the_tensors_hold(spec: MixerSpec) -> None:
+    mixer, x, source = build(spec), inputs(), memory(spec)
+    state = fresh(mixer, x, source)
+    if state is None:
+        return
+    follow(mixer, x[:, :5], state, source)
+    assert state.nbytes == sum(tensor.numel() * tensor.element_size() for tensor in tensors(state))
+    assert state.nbytes > 0
+
+
+def tensors(value: object) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, State):
+        value = tuple(vars(value).values())
+    return [tensor for item in value for tensor in tensors(item)] if isinstance(value, tuple) else []
+
+
+@causal
+@torch.no_grad()
+def test_rewinding_is_right_or_refused(spec: MixerSpec) -> None:
+    mixer, x, source = build(spec), inputs(), memory(spec)
+    expected = whole(mixer, x, source)
+    state = fresh(mixer, x, source)
+    if state is None:
+        return
+    follow(mixer, x[:, :6], state, source)
+    try:
+        state.rewind(4)
+    except NotRewindable:
+        assert state.length == 6
+        torch.testing.assert_close(follow(mixer, x[:, 6:], state, source), expected[:, 6:], **CLOSE)
+    else:
+        assert state.length == 4
+        torch.testing.assert_close(follow(mixer, x[:, 4:], state, source), expected[:, 4:], **CLOSE)
+
+
+@causal
+def test_detaching_cuts_the_graph(spec: MixerSpec) -> None:
+    mixer, x, source = build(spec), inputs().requires_grad_(), memory(spec)
+    state = fresh(mixer, x, source)
+    if state is None:
+        return
+    follow(mixer, x[:, :5], state, source)
+    state = state.detach()
+    assert not any(tensor.requires_grad for tensor in tensors(state))
+    (grad,) = torch.autograd.grad(follow(mixer, x[:, 5:], state, source).sum(), x)
+    assert (grad[:, :5] == 0).all()
