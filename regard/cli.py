@@ -56,6 +56,24 @@ def show(
         console.print(line)
 
 
+@app.command()
+def demo(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """Draw a small Transformer, build it, run it forward, and step it word by word."""
+    from regard.demo import forward_pass
+
+    if not as_json:
+        show("transformer-tiny")
+    done = forward_pass()
+    if as_json:
+        print(json.dumps(vars(done)))
+        return
+    rows, words, vocabulary = done.shape
+    print(f"forward           {done.milliseconds:>16,.1f} ms for {rows} sentences of {words} words")
+    print(f"loss              {done.loss:>16.3f} nats a word, untrained; chance among {vocabulary:,} is {done.chance:.3f}")
+    print(f"stepping          {done.stepping_difference:>16.1e} away from the whole, at most")
+    print("\nnext: regard show", file=sys.stderr)
+
+
 def presets(as_json: bool) -> None:
     """Every preset by family."""
     from regard.models import families

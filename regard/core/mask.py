@@ -116,6 +116,13 @@ class Mask:
             return x
         return x.gather(1, self.order[..., None].expand_as(x))
 
+    @property
+    def aligned(self) -> Tensor | None:
+        """`valid` after `align`: (rows, time), or None where all is real."""
+        if self.valid is None or self.trailing:
+            return self.valid
+        return self.valid.gather(1, self.order)
+
     def restore(self, x: Tensor) -> Tensor:
         """The inverse of `align`."""
         if self.valid is None or self.trailing:

@@ -59,7 +59,7 @@ class Model(nn.Module):
         probe: Probe | None = None,
         extras: Extras | None = None,
     ) -> Memory | None:
-        """What the decoder will look at; None for a decoder-only model."""
+        """What the decoder will look at, each sentence's real tokens first; None for a decoder-only model."""
         if self.encoder is None:
             return None
         view = self._view(self.encoder, inputs, valid, probe=probe, extras=extras)
@@ -70,7 +70,7 @@ class Model(nn.Module):
         parts = (*(nothing for _ in self.encoder.layers()[1:]), Group(parts=(ending, None)))
         states = self.encoder(inputs, view, Group(parts=parts))
         final = None if ending is None else ending.summary()
-        return Memory(tensors=(states,), valid=view.mask.valid, final=final)
+        return Memory(tensors=(view.mask.align(states),), valid=view.mask.aligned, final=final)
 
     def forward(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from regard.core.block import BlockSpec, Place
+from regard.core.block import BlockSpec, Place, Slot
 from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import AbsoluteSpec, Depth, Rate, Size
@@ -33,6 +33,7 @@ class Transformer(Settings):
     vocabulary: Size = 37000
     activation: Activation = "relu"
     place: Place = "post"
+    bare: tuple[Slot, ...] = ()  # sublayers without a norm
     position: AbsoluteSpec | None = Sinusoidal()
     mix: MixerSpec | None = None  # attention, unless given
     cross: MixerSpec | None = None  # attention over the memory, unless given
@@ -51,7 +52,7 @@ def compose(s: Transformer) -> ModelSpec:
     embedding = Tokens(vocabulary=s.vocabulary, scale=True, position=s.position, dropout=s.dropout)
 
     def stack(mixer: MixerSpec, over: MixerSpec | None) -> StackSpec:
-        block = BlockSpec(mix=mixer, cross=over, ffn=ffn, norm=norm, place=s.place, dropout=s.dropout)
+        block = BlockSpec(mix=mixer, cross=over, ffn=ffn, norm=norm, place=s.place, dropout=s.dropout, bare=s.bare)
         closing = None if s.place == "post" else norm
         return StackSpec(width=s.width, depth=s.depth, embedding=embedding, blocks=(block,), norm=closing)
 
@@ -73,6 +74,7 @@ family = Family(
         "transformer-tiny": TINY,
         "transformer-base": {},
         "transformer-big": {"width": 1024, "dropout": 0.3},
-        "mean-pool": {**TINY, "mix": Pool(), "cross": Pool(over="memory")},
+        # the mean of a memory doesn't depend on who asks, so a norm before it would have nothing to do
+        "mean-pool": {**TINY, "mix": Pool(), "cross": Pool(over="memory"), "bare": ("cross",)},
     },
 )

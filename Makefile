@@ -1,0 +1,45 @@
+# Two commands do all: `make demo` and `make test`. Both set up .venv first, once.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# no bytecode switch, index or path of the caller's should change what the tests see
+export PYTHONDONTWRITEBYTECODE =
+
+.PHONY: demo test setup lint test-long bench clean
+
+demo: $(READY)
+	@$(BIN)/regard demo
+
+test: lint
+	@echo "test: the laws, the oracles, the house"
+	@$(BIN)/python -m pytest -n 2 -m "not long"
+
+test-long: $(READY)
+	@$(BIN)/python -m pytest -n 2 -m long
+
+lint: $(READY)
+	@echo "lint: ruff"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+	@echo "lint: mypy"
+	@$(BIN)/mypy --no-error-summary regard tests bench
+
+bench: $(READY)
+	@$(BIN)/python bench/mixers.py
+
+setup: $(READY)
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("regard needs Python 3.11 or newer; try: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	@echo "setup: a virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "setup: packages from requirements.lock (the first time takes a minute or two)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@echo "setup: regard itself"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(READY)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,172 @@
+"""Every preset in the folder, at a tiny size: it builds, learns, steps as it runs, and is searched as one would expect."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.core.model import Model, ModelSpec
+from regard.models import preset, presets
+
+WORDS = 4
+SMALL: dict[str, Any] = {
+    "width": 16,
+    "depth": 3,
+    "heads": 2,
+    "kv_heads": 1,
+    "hidden": 24,
+    "vocabulary": WORDS,
+    "context": 24,
+    "window": 4,
+    "band": 3,
+    "local": 4,
+    "every": 3,
+    "image": 8,
+    "patch": 4,
+    "channels": 1,
+    "classes": 5,
+    "experts": 4,
+    "top": 2,
+    "groups": 2,
+    "top_groups": 1,
+    "expert_hidden": 8,
+    "dense": 1,
+    "rank": 8,
+    "query_rank": 8,
+    "size": 8,
+    "rotary": 4,
+    "value": 8,
+    "slots": 6,
+}
+
+
+def tiny(name: str) -> ModelSpec:
+    """A preset with every size that it has made small; switches that it leaves off stay off."""
+    family = presets()[name]
+    chosen = family.settings.parse(family.presets[name])
+    given = chosen.fields()
+    off = {"band", "every", "window", "kv_heads", "query_rank"}
+    sizes = {key: value for key, value in SMALL.items() if key in given and not (key in off and given[key] is None)}
+    return preset(name, **sizes)
+
+
+@pytest.fixture(params=sorted(presets()))
+def spec(request: pytest.FixtureRequest) -> ModelSpec:
+    torch.manual_seed(0)
+    return tiny(request.param)
+
+
+def ready(spec: ModelSpec) -> Model:
+    """Weights large enough that no two words tie, and nothing random."""
+    model = spec.build().eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith(("tokens.weight", "words.weight")):
+                weight.normal_()
+    return model
+
+
+def source(spec: ModelSpec, rows: int = 3, time: int = 7) -> Tensor:
+    generator = torch.Generator().manual_seed(5)
+    if spec.encoder and spec.encoder.embedding.kind == "patches":
+        return torch.randn(rows, 1, 8, 8, generator=generator)
+    return torch.randint(WORDS, (rows, time), generator=generator)
+
+
+def test_it_learns_in_one_step(spec: ModelSpec) -> None:
+    """Forward, backward: a loss, finite gradients for every weight, and a lower loss after a step along them."""
+    model = spec.build()
+    inputs = source(spec)
+    memory = model.encode(inputs) if spec.encoder and spec.decoder else None
+
+    def loss() -> Tensor:
+        torch.manual_seed(1)
+        again = model.encode(inputs) if memory is not None else None
+        out = model(inputs, again)
+        return out.log_softmax(-1)[..., 0].neg().mean()
+
+    before = loss()
+    before.backward()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.grad is None:
+                assert "experts" in name or ".ffn." in name, f"{name} got no gradient"  # an expert that nobody chose
+                continue
+            assert weight.grad.isfinite().all(), name
+            weight -= 0.01 * weight.grad
+    assert loss() < before
+
+
+def test_the_spec_survives_json(spec: ModelSpec) -> None:
+    assert ModelSpec.parse(json.loads(spec.model_dump_json())) == spec
+
+
+@torch.no_grad()
+def test_steps_equal_the_whole(spec: ModelSpec) -> None:
+    if spec.decoder is None:
+        return
+    model, tokens = ready(spec), source(spec)
+    memory = model.encode(tokens)
+    whole = model(tokens, memory)
+    state = model.start(3, memory)
+    for time in range(tokens.shape[1]):
+        torch.testing.assert_close(model.step(tokens[:, time], state), whole[:, time], atol=1e-4, rtol=1e-4)
+    assert state.length == tokens.shape[1]
+    assert state.nbytes > 0
+
+
+@torch.no_grad()
+def test_a_padded_batch_is_each_row_alone(spec: ModelSpec) -> None:
+    if spec.encoder and spec.encoder.embedding.kind == "patches":
+        return
+    model, tokens = ready(spec), source(spec)
+    valid = torch.tensor([[True] * 4 + [False] * 3, [True] * 7, [False] * 5 + [True] * 2])
+    if spec.decoder is None:
+        found = model(tokens, valid=valid)
+        for row in range(3):
+            alone = model(tokens[row : row + 1, valid[row]])
+            mine = found[row][valid[row]] if found.dim() > 2 else found[row]
+            torch.testing.assert_close(mine, alone[0], atol=1e-4, rtol=1e-4)
+        return
+    state = model.start(3, model.encode(tokens, valid))
+    found = model.step(tokens, state, valid=valid)
+    again = model.step(found.argmax(-1), state)
+    for row in range(3):
+        mine = tokens[row : row + 1, valid[row]]
+        alone = model.start(1, model.encode(mine))
+        first = model.step(mine, alone)
+        torch.testing.assert_close(found[row], first[0], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(again[row], model.step(first.argmax(-1), alone)[0], atol=1e-4, rtol=1e-4)
+
+
+def beam(model: Model, memory: Any, width: int, steps: int) -> tuple[list[int], float]:
+    """The plain beam that any architecture must serve: `step` and `select`, and nothing else."""
+    state = model.start(1, memory)
+    tokens, scores = torch.zeros(1, 1, dtype=torch.long), torch.zeros(1)
+    for _ in range(steps):
+        words = model.step(tokens[:, -1], state).log_softmax(-1) + scores[:, None]
+        scores, best = words.flatten().topk(min(width, words.numel()))
+        rows = best // WORDS
+        state = state.select(rows)
+        tokens = torch.cat((tokens[rows], (best % WORDS)[:, None]), 1)
+    return tokens[0, 1:].tolist(), float(scores[0])
+
+
+@torch.no_grad()
+def test_a_plain_beam_finds_the_best_of_all_sentences(spec: ModelSpec) -> None:
+    if spec.decoder is None:
+        return
+    model, steps = ready(spec), 3
+    memory = model.encode(source(spec, rows=1))
+    found, score = beam(model, memory, WORDS ** (steps - 1), steps)
+    every = torch.tensor(list(itertools.product(range(WORDS), repeat=steps)))
+    inputs = torch.cat((torch.zeros(len(every), 1, dtype=torch.long), every[:, :-1]), 1)
+    logits = model(inputs, memory).log_softmax(-1)
+    scores = logits.gather(2, every[..., None]).sum((1, 2))
+    assert found == every[scores.argmax()].tolist()
+    assert score == pytest.approx(float(scores.max()), abs=1e-3)

@@ -1,0 +1,80 @@
+"""The house's own rules: imports go one way, nothing heavy is loaded early, and nothing executable is."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "regard"
+
+# what each folder may import of its siblings; the top-level files errors, config and folder belong to everybody
+ARROWS = {
+    "core": set(),
+    "parts": {"core"},
+    "mixers": {"core", "parts"},
+    "models": {"core", "parts", "mixers"},
+}
+COMMON = {"errors", "config", "folder"}
+
+
+def imported(path: Path) -> set[str]:
+    """The parts of the house that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [node.module] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        found |= {name.split(".")[1] for name in names if name and name.startswith("regard.")}
+    return found
+
+
+@pytest.mark.parametrize("folder", ARROWS)
+def test_imports_go_one_way(folder: str) -> None:
+    for path in (PACKAGE / folder).rglob("*.py"):
+        strays = imported(path) - ARROWS[folder] - COMMON - {folder}
+        assert not strays, f"{path.relative_to(PACKAGE)} imports {strays}"
+
+
+def test_every_folder_has_its_arrows() -> None:
+    assert {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()} == set(ARROWS)
+
+
+@pytest.mark.parametrize("words", ["pickle", "torch.load", "eval(", "exec(", "yaml.load("])
+def test_nothing_executable_is_loaded(words: str) -> None:
+    for path in PACKAGE.rglob("*.py"):
+        code = path.read_text().replace(".eval(", "")
+        assert words not in code, path
+
+
+def python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+
+
+def test_importing_regard_imports_no_torch() -> None:
+    assert python("import sys, regard; print('torch' in sys.modules)").strip() == "False"
+
+
+def test_help_imports_no_torch_and_is_quick() -> None:
+    loaded = python(
+        "import sys\nfrom regard.cli import app\n"
+        "try: app(['--help'])\nexcept SystemExit: pass\nprint('torch' in sys.modules)"
+    )
+    assert loaded.strip().endswith("False")
+    times = []
+    for _ in range(5):
+        before = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "regard", "--help"], check=True, capture_output=True)
+        times.append(time.perf_counter() - before)
+    assert min(times) < 0.5  # 0.3 s on a quiet machine; the tests beside this one take their share
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    import regard
+
+    assert regard.preset("gpt2", depth=1).decoder is not None
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        _ = regard.nothing_of_the_kind
