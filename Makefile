@@ -36,9 +36,9 @@ $(READY): requirements.lock pyproject.toml
 	@echo "setup: a virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "setup: packages from requirements.lock (the first time takes a minute or two)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --requirement requirements.lock
 	@echo "setup: regard itself"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
 clean:
