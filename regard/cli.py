@@ -69,7 +69,9 @@ def demo(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON ob
         return
     rows, words, vocabulary = done.shape
     print(f"forward           {done.milliseconds:>16,.1f} ms for {rows} sentences of {words} words")
-    print(f"loss              {done.loss:>16.3f} nats a word, untrained; chance among {vocabulary:,} is {done.chance:.3f}")
+    print(
+        f"loss              {done.loss:>16.3f} nats a word, untrained; chance among {vocabulary:,} is {done.chance:.3f}"
+    )
     print(f"stepping          {done.stepping_difference:>16.1e} away from the whole, at most")
     print("\nnext: regard show", file=sys.stderr)
 

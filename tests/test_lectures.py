@@ -25,7 +25,7 @@ def run(mixer: Mixer, x: torch.Tensor) -> torch.Tensor:
 
 def made(**settings: object) -> Mixer:
     torch.manual_seed(0)
-    return Attention(heads=4, **settings).build(WIDTH).eval()  # type: ignore[arg-type]
+    return Attention(heads=4, **settings).build(WIDTH).eval()
 
 
 class TestSelfAttentionIsAboutSets:
@@ -130,7 +130,7 @@ def test_layer_norm_and_the_residual_are_their_formulas() -> None:
 
 
 def test_the_jacobian_of_an_rnn_is_a_product_and_vanishes() -> None:
-    """∂h_t/∂h_k = Π diag(1 - h_i²) W, by autograd and by the formula; with small weights its norm shrinks to nothing."""
+    """∂h_t/∂h_k = Π diag(1 - h_i²) W, by autograd and by the formula; its norm shrinks to nothing."""
     torch.manual_seed(0)
     cell, size, steps = Cell("rnn", 4, 6), 6, 12
     weight = cell.fused.get_parameter("weight_hh_l0").detach()
@@ -172,7 +172,7 @@ def test_the_bottleneck_hides_all_but_the_last_state() -> None:
 
 
 def test_alignment_comes_for_free_and_can_be_changed() -> None:
-    """The weights of a cross-attention are an alignment: they sum to one over the source, and an edit moves the output."""
+    """The weights over a memory are an alignment: they sum to one over the source, and an edit moves the output."""
     model = preset("bahdanau", width=16, vocabulary=9).build().eval()
     memory = model.encode(torch.randint(9, (2, 6)))
     tokens, record = torch.randint(9, (2, 4)), Record("decoder.*.weights")
@@ -186,7 +186,7 @@ def test_alignment_comes_for_free_and_can_be_changed() -> None:
 
 def test_additive_attention_is_its_formula() -> None:
     torch.manual_seed(0)
-    mixer = Attentive(score="additive").build(8)  # type: ignore[arg-type]
+    mixer = Attentive(score="additive").build(8)
     score = mixer.score
     query, memory = torch.randn(1, 1, 8), torch.randn(1, 5, 8)
     expected = [

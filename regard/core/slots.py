@@ -108,7 +108,8 @@ class Slots(State):
         if mask.valid is not None:
             slots = slots.masked_fill(~mask.valid, last)
         written = []
-        for old, new in zip(self.tensors, chunk, strict=True):
+        for old, given in zip(self.tensors, chunk, strict=True):
+            new = given.to(old.dtype)
             index = slots.expand(new.shape[0], -1).view(new.shape[0], *(1,) * (new.dim() - 3), -1, 1).expand_as(new)
             written.append(old.scatter(-2, index, new) if _tracked(new, old) else old.scatter_(-2, index, new))
         self.tensors = tuple(written)

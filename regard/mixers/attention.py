@@ -162,6 +162,7 @@ class MultiHead(Mixer):
             return openly(query, key, value, allowed, bias, self.scale, dropout, see)
         table = allowed
         if bias is not None:
+            bias = bias.to(query.dtype)
             table = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
         grouped = self.kv_heads < self.heads
         if grouped and query.shape[2] == 1 and bias is None:

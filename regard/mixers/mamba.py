@@ -112,11 +112,12 @@ class Selective(Mixer):
 
     def start(self, rows: int, view: View) -> Scanned:
         tail = self.decay.new_zeros(rows, self.spec.convolution - 1, self.inner)
-        return Scanned(tail=tail, scan=self.decay.new_zeros(rows, self.spec.states, self.inner))
+        precise = torch.promote_types(tail.dtype, torch.float32)
+        return Scanned(tail=tail, scan=tail.new_zeros(rows, self.spec.states, self.inner, dtype=precise))
 
 
 def step(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     """The scan for one position, by its definition."""
     u, delta, B, C = u[:, 0], delta[:, 0], B[:, 0], C[:, 0]
     state = torch.exp(delta[:, None] * A.mT) * state + (delta * u)[:, None] * B[..., None]
-    return (C[:, None] @ state), state
+    return (C[..., None] * state).sum(1, keepdim=True).to(u.dtype), state

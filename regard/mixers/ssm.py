@@ -85,13 +85,13 @@ class Systems(Mixer):
             y = self.convolve(x, past, view.mask, see)
         if past is not None:
             past.advance(view.mask)
-        return F.glu(self.output(F.gelu(y + self.skip * x)), -1)
+        return F.glu(self.output(F.gelu(y.to(x.dtype) + self.skip * x)), -1)
 
     def sampled(self) -> tuple[Tensor, Tensor, Tensor]:
         """log Ā, B̄, C for the learned step: each (width, pairs)."""
-        A = torch.complex(-self.decay.exp(), self.frequency)
-        exponent = A * self.step.exp()[:, None]
-        return exponent, torch.expm1(exponent) / A, torch.view_as_complex(self.readout)
+        A = torch.complex(-self.decay.float().exp(), self.frequency.float())
+        exponent = A * self.step.float().exp()[:, None]
+        return exponent, torch.expm1(exponent) / A, torch.view_as_complex(self.readout.float())
 
     def recur(self, x: Tensor, state: Vibration, mask: Mask) -> Tensor:
         """x_t = Ā x_{t-1} + B̄ u_t, y_t = 2 Re(C x_t)."""
@@ -104,7 +104,7 @@ class Systems(Mixer):
 
     def convolve(self, x: Tensor, state: Vibration | None, mask: Mask, see: See | None) -> Tensor:
         """y = K * u with K_l = 2 Re(C Ā^l B̄), by the fast Fourier transform, and what the past adds."""
-        u = mask.align(x if mask.valid is None else x * mask.valid[..., None]).mT  # (rows, width, time)
+        u = mask.align(x if mask.valid is None else x * mask.valid[..., None]).mT.float()  # (rows, width, time)
         exponent, B, C = self.sampled()
         time = torch.arange(mask.time, device=x.device)
         powers = (exponent[..., None] * time).exp()  # Ā^l: (width, pairs, time)

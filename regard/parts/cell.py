@@ -6,6 +6,9 @@ something between two steps. What is carried from step to step is a tuple of (ro
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
@@ -60,15 +63,17 @@ class Cell(Part):
 
     def forward(self, x: Tensor, carry: Carry, lengths: Tensor | None = None) -> tuple[Tensor, Carry]:
         """A whole sequence; with `lengths`, rows end early and the carry is each row's own last one."""
+        x = x.to(carry[0].dtype)
         start = tuple(piece.transpose(0, 1).contiguous() for piece in carry)
         given = start if self.kind == "lstm" else start[0]
-        if lengths is None:
-            y, end = self.fused(x, given)
-        else:
-            some = lengths.clamp(min=1)  # an empty row can't be packed; its carry is put back below
-            packed = pack_padded_sequence(x, some.cpu(), batch_first=True, enforce_sorted=False)
-            y, end = self.fused(packed, given)
-            y, _ = pad_packed_sequence(y, batch_first=True, total_length=x.shape[1])
+        with supported(x):
+            if lengths is None:
+                y, end = self.fused(x, given)
+            else:
+                some = lengths.clamp(min=1)  # an empty row can't be packed; its carry is put back below
+                packed = pack_padded_sequence(x, some.cpu(), batch_first=True, enforce_sorted=False)
+                y, end = self.fused(packed, given)
+                y, _ = pad_packed_sequence(y, batch_first=True, total_length=x.shape[1])
         ends = end if self.kind == "lstm" else (end,)
         ends = tuple(piece.transpose(0, 1) for piece in ends)
         if lengths is not None:
@@ -95,3 +100,18 @@ class Cell(Part):
         if self.kind == "gru":
             return (torch.gru_cell(x, before[0], *weights),)
         return ((torch.rnn_relu_cell if self.kind == "relu" else torch.rnn_tanh_cell)(x, before[0], *weights),)
+
+
+@contextmanager
+def supported(x: Tensor) -> Iterator[None]:
+    """Keep clear of the half-precision kernels for CPUs: where the processor lacks their instructions they fail."""
+    if x.device.type != "cpu":
+        yield
+    elif x.dtype in (torch.float32, torch.float64):
+        with torch.autocast("cpu", enabled=False):
+            yield
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of GPUs when this switch is turned
+            with torch.backends.mkldnn.flags(enabled=False):
+                yield

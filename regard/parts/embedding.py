@@ -79,7 +79,7 @@ class Lookup(Embedding):
         if self.spec.scale:
             x = x * self.scale
         if self.position is not None:
-            x = x + self.position(view)
+            x = x + self.position(view).to(x.dtype)
         if self.segments is not None:
             x = x + self.segments(view.extras.get("segments", torch.zeros_like(inputs)))
         if self.norm is not None:

@@ -86,7 +86,7 @@ class Mixture(Part):
         weights = scores.gather(1, chosen)
         if self.spec.normalise:
             weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-20)
-        y = self.dispatch(tokens, chosen, weights * self.spec.scale)
+        y = self.dispatch(tokens, chosen, (weights * self.spec.scale).to(tokens.dtype))
         if self.shared is not None:
             y = y + self.shared(tokens, view)
         see = view.watcher(self.path, *self.names)
@@ -96,8 +96,9 @@ class Mixture(Part):
 
     def affinity(self, tokens: Tensor) -> Tensor:
         """How well each expert suits each token: (tokens, experts), in single precision."""
-        logits = F.linear(tokens.float(), self.router.weight.float())
-        return (logits.softmax(-1) if self.spec.score == "softmax" else logits.sigmoid()).to(tokens.dtype)
+        with torch.autocast(tokens.device.type, enabled=False):  # a rounded score would choose another expert
+            logits = F.linear(tokens.float(), self.router.weight.float())
+        return logits.softmax(-1) if self.spec.score == "softmax" else logits.sigmoid()
 
     def choose(self, scores: Tensor) -> Tensor:
         """The experts for each token; the steered bias counts in the choice but not in the weights."""
@@ -122,7 +123,7 @@ class Mixture(Part):
                 hidden = self.activation(F.linear(mine, self.gate[expert])) * F.linear(mine, self.up[expert])
                 results.append(F.linear(hidden, self.down[expert]))
         weighted = torch.cat(results) * weights.flatten()[order, None]
-        return torch.zeros_like(tokens).index_add(0, source, weighted)
+        return torch.zeros_like(weighted[:1]).expand(len(tokens), -1).index_add(0, source, weighted)
 
     def report(self, scores: Tensor, chosen: Tensor, view: View, see: See) -> None:
         """Tell how evenly real tokens were spread: experts * Σ share of choices * mean probability, 1 when even."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from regard.core.spec import NormSpec, Positive
 
@@ -27,4 +28,12 @@ class RMSNorm(NormSpec):
     eps: Positive = 1e-6
 
     def build(self, width: int) -> nn.Module:
-        return nn.RMSNorm(width, self.eps)
+        return RootMeanSquare(width, self.eps)
+
+
+class RootMeanSquare(nn.RMSNorm):
+    """torch's, for mixed precision too: its fused kernel wants the gain in the input's type."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert self.weight is not None
+        return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)

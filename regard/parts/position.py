@@ -205,7 +205,7 @@ class Rotation(Position):
         self.key = (spec, size)
 
     def rotate(self, x: Tensor, view: View) -> Tensor:
-        cos, sin = view.once(self.key, lambda: self.angles(view))
+        cos, sin = (angle.to(x.dtype) for angle in view.once(self.key, lambda: self.angles(view)))
         first, second = x.chunk(2, -1)
         return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
 

@@ -23,9 +23,10 @@ def selective_scan(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, st
     u, delta: (batch, time, inner); A: (inner, states), below 0; B, C: (batch, time, states);
     start: (batch, states, inner).
     """
-    ordered = (tensor.transpose(0, 1).contiguous() for tensor in (u, delta, B, C))
-    y, end = Scan.apply(*ordered, A.mT.contiguous(), start)
-    return y.transpose(0, 1), end
+    precise = torch.promote_types(u.dtype, torch.float32)  # a long product of rounded decays drifts
+    ordered = (tensor.transpose(0, 1).to(precise).contiguous() for tensor in (u, delta, B, C))
+    y, end = Scan.apply(*ordered, A.mT.to(precise).contiguous(), start.to(precise))
+    return y.transpose(0, 1).to(u.dtype), end
 
 
 class Scan(torch.autograd.Function):
@@ -38,11 +39,12 @@ class Scan(torch.autograd.Function):
         chunks = Chunks(u, delta, B, A, start)
         y, state = torch.empty_like(u), start
         borders = []
-        for at in chunks.spans():
-            borders.append(state)
-            _, states = chunks.run(at, state)
-            torch.matmul(C[at, :, None], states, out=y[at, :, None])
-            state = states[-1].clone()
+        with torch.autocast(u.device.type, enabled=False):
+            for at in chunks.spans():
+                borders.append(state)
+                _, states = chunks.run(at, state)
+                torch.matmul(C[at, :, None], states, out=y[at, :, None])
+                state = states[-1].clone()
         ctx.save_for_backward(u, delta, B, C, A, *borders)
         return y, state
 
@@ -67,7 +69,8 @@ class Scan(torch.autograd.Function):
             carried = decay[0].mul_(flow[0]).clone()
             # decay now holds decay * flow: what reached the state before each position
             torch.sum(torch.mul(flow, chunks.driven[at, :, None], out=room), -1, out=grad_B[at])
-            torch.matmul(B[at, :, None], flow, out=grad_u[at, :, None])
+            with torch.autocast(u.device.type, enabled=False):
+                torch.matmul(B[at, :, None], flow, out=grad_u[at, :, None])
             decay[0].mul_(border)
             decay[1:].mul_(states[:-1])
             torch.sum(torch.mul(decay, A, out=room), 2, out=grad_delta[at])

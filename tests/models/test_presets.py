@@ -1,4 +1,4 @@
-"""Every preset in the folder, at a tiny size: it builds, learns, steps as it runs, and is searched as one would expect."""
+"""Every preset in the folder, at a tiny size: it builds, learns, steps as it runs, and can be searched."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_it_learns_in_one_step(spec: ModelSpec) -> None:
                 assert "experts" in name or ".ffn." in name, f"{name} got no gradient"  # an expert that nobody chose
                 continue
             assert weight.grad.isfinite().all(), name
-            weight -= 0.01 * weight.grad
+            weight.sub_(0.01 * weight.grad)
     assert loss() < before
 
 
@@ -142,6 +142,32 @@ def test_a_padded_batch_is_each_row_alone(spec: ModelSpec) -> None:
         first = model.step(mine, alone)
         torch.testing.assert_close(found[row], first[0], atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(again[row], model.step(first.argmax(-1), alone)[0], atol=1e-4, rtol=1e-4)
+
+
+def test_it_runs_in_half_precision(spec: ModelSpec) -> None:
+    """Under autocast with gradients, and with all weights in bfloat16: near the single-precision answer."""
+    model, inputs = ready(spec), source(spec)
+
+    def answer() -> Tensor:
+        memory = model.encode(inputs) if spec.decoder else None
+        out = model(inputs, memory)
+        if spec.decoder:
+            valid = torch.ones_like(inputs, dtype=torch.bool)
+            valid[0, :3] = False
+            state = model.start(3, memory)
+            model.step(inputs, state, valid=valid)
+            out = torch.cat((out, model.step(inputs[:, 0], state)[:, None]), 1)
+        return out.float()
+
+    expected = answer()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = answer()
+    found.square().mean().backward()
+    model.to(torch.bfloat16)
+    inputs = inputs.to(torch.bfloat16) if inputs.is_floating_point() else inputs
+    for name, half in (("autocast", found), ("bfloat16", answer())):
+        error = (half - expected).square().mean().sqrt() / expected.square().mean().sqrt()
+        assert error < 0.2, f"{name}: {float(error):.3f}"
 
 
 def beam(model: Model, memory: Any, width: int, steps: int) -> tuple[list[int], float]:

@@ -45,7 +45,10 @@ def test_recurrence(cell: Any, theirs: Any, layers: int, both: bool) -> None:
     expected, end = reference(x)
     torch.testing.assert_close(ours(x, view, state), expected, **CLOSE)
     hidden = end[0] if cell == "lstm" else end
-    torch.testing.assert_close(state.summary()[:, 0].reshape(3, -1), hidden.transpose(0, 1).reshape(3, -1), **CLOSE)
+    assert state is not None
+    summary = state.summary()
+    assert summary is not None
+    torch.testing.assert_close(summary[:, 0].reshape(3, -1), hidden.transpose(0, 1).reshape(3, -1), **CLOSE)
 
 
 @pytest.mark.parametrize(("cell", "theirs"), [("rnn", nn.RNNCell), ("lstm", nn.LSTMCell), ("gru", nn.GRUCell)])
