@@ -1,0 +1,39 @@
+"""What the README shows runs as written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.models import presets
+from tests.test_cli import regard
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+def test_the_python_runs(number: int) -> None:
+    names: dict[str, Any] = {}
+    code = compile(blocks("python")[number], "README.md", "exec")
+    exec(code, names)
+    if "look" in names:
+        assert names["look"]["decoder.blocks.3.cross.weights"].shape == (2, 4, 7, 9)
+
+
+def test_the_commands_run() -> None:
+    commands = re.findall(r"^\.venv/bin/regard (.*?)\s*(?:#.*)?$", README, re.MULTILINE)
+    assert len(commands) == 4
+    for command in commands:
+        assert regard(*command.split()).returncode == 0, command
+
+
+def test_the_number_of_presets_is_right() -> None:
+    assert len(presets()) == 41
+    assert "Forty-one presets" in README
