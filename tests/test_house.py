@@ -18,6 +18,7 @@ ARROWS = {
     "parts": {"core"},
     "mixers": {"core", "parts"},
     "models": {"core", "parts", "mixers"},
+    "decode": {"core"},
 }
 COMMON = {"errors", "config", "folder"}
 

@@ -30,6 +30,7 @@ class Mixer(Part):
 
     path = "mixer"
     causal: bool = True  # False: a position may see later ones, so there is no stepping
+    recalls: bool = False  # True: it looks at a memory, so its weights are an alignment
     leaves_final: ClassVar[bool] = False  # True: its state, at the end of a source, is worth handing on
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:

@@ -123,6 +123,13 @@ class Model(nn.Module):
             x = x.gather(1, last[:, None, None].expand(-1, 1, x.shape[-1]))
         return (x if self.head is None else self.head(x, view))[:, 0]
 
+    @property
+    def alignments(self) -> tuple[str, ...]:
+        """Names under which a probe sees what the decoder looks at in the memory."""
+        blocks = [] if self.decoder is None else self.decoder.layers()
+        mixers = (mixer for block in blocks for mixer in (block.mixer, block.crosser))
+        return tuple(f"{mixer.path}.weights" for mixer in mixers if mixer is not None and mixer.recalls)
+
     def reset(self) -> None:
         """Start all weights anew, as the spec's scheme and the parts say."""
         sublayers = sum(isinstance(module, Sublayer) for module in self.modules())

@@ -77,6 +77,7 @@ class MultiHead(Mixer):
         self.size = spec.size or width // spec.heads
         self.scale = spec.scale or self.size**-0.5
         self.causal = spec.causal or spec.over_memory
+        self.recalls = spec.over_memory
         source = spec.memory or width
         self.query = nn.Linear(width, self.heads * self.size, bias=spec.bias)
         self.key = nn.Linear(source, self.kv_heads * self.size, bias=spec.bias)

@@ -58,6 +58,7 @@ class Attending(State):
 
 class AttentiveCell(Mixer):
     names = ("weights",)
+    recalls = True
 
     def __init__(self, spec: Attentive, width: int) -> None:
         super().__init__()

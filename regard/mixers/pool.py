@@ -63,6 +63,7 @@ class Mean(Mixer):
         super().__init__()
         self.spec, self.width = spec, width
         self.causal = spec.causal or spec.over_memory
+        self.recalls = spec.over_memory
         source = spec.memory or width
         self.value = nn.Linear(source, width, bias=spec.bias) if spec.project else nn.Identity()
         self.output = nn.Linear(width, width, bias=spec.bias) if spec.project else nn.Identity()

@@ -1,0 +1,79 @@
+"""Which continuations a beam goes on with: the best, the best of groups that differ, or those that owe words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.decode.constraints import Duty, share_out
+
+
+class Candidate(NamedTuple):
+    """A row of the batch, the token that it would write, and the sum of log-probabilities then."""
+
+    total: float
+    row: int
+    token: int
+
+
+def best(totals: Tensor, sentences: int, beam: int) -> list[list[Candidate]]:
+    """For each sentence twice the beam, best first, so that ends don't crowd out those who go on.
+
+    totals: (rows, vocabulary), the same number of rows for each sentence.
+    """
+    fan, words = totals.shape[0] // sentences, totals.shape[1]
+    sums, places = totals.view(sentences, -1).topk(min(2 * beam, fan * words))
+    found = []
+    for sentence, (values, flat) in enumerate(zip(sums.tolist(), places.tolist(), strict=True)):
+        first = sentence * fan
+        pairs = zip(values, flat, strict=True)
+        found.append([Candidate(v, first + at // words, at % words) for v, at in pairs if v > -math.inf])
+    return found
+
+
+def owing(
+    totals: Tensor, first: int, found: list[Candidate], duties: Sequence[Duty], beam: int, end: int
+) -> list[Candidate]:
+    """Add every required token that could come next and each row's own best, then share the beam among the banks.
+
+    totals and duties are those of one sentence, whose rows begin at `first`. What ends comes first.
+    """
+    top = totals.argmax(-1).tolist()
+    wanted = {(row, token) for row, duty in enumerate(duties) for token in (*duty.next, top[row])}
+    extra = (Candidate(float(totals[row, token]), first + row, token) for row, token in wanted)
+    pool = sorted({*found, *(item for item in extra if item.total > -math.inf)}, reverse=True)
+    going = [item for item in pool if item.token != end]
+    met = [duties[item.row - first].after(item.token).met for item in going]
+    return [item for item in pool if item.token == end] + [going[n] for n in share_out(met, beam)]
+
+
+def in_groups(totals: Tensor, first: int, beam: int, groups: int, diversity: float, end: int) -> list[Candidate]:
+    """Diverse beam search (Vijayakumar et al. 2018): a token that an earlier group writes in this step costs more.
+
+    A group goes on from its own rows. Its places come together in the answer, so that it keeps them.
+    """
+    size = beam // groups
+    rows, words = totals.shape
+    cost, found, ended = torch.zeros(words), [], []
+    for group in range(groups):
+        begin = 0 if rows < beam else group * size  # the first step has one row for all
+        part = totals[begin : begin + size]
+        _, places = (part - diversity * cost).flatten().topk(min(2 * size, part.numel()))
+        chosen = []
+        for rank, at in enumerate(places.tolist()):
+            item = Candidate(float(part.flatten()[at]), first + begin + at // words, at % words)
+            if item.total == -math.inf:
+                continue
+            if item.token != end:
+                chosen.append(item)
+            elif rank < size and item not in ended:
+                ended.append(item)
+                cost[end] += 1
+        for item in chosen[:size]:
+            cost[item.token] += 1
+        found += chosen[:size]
+    return ended + found

@@ -1,0 +1,57 @@
+"""Several models as one: the mean of their probabilities, token by token."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.core.model import Model, Progress
+from regard.core.probe import Probe
+from regard.core.state import Group, Memory
+from regard.errors import SpecError
+
+
+@dataclass
+class Memories:
+    """What each model's encoder left."""
+
+    parts: tuple[Memory | None, ...]
+
+
+class Ensemble:
+    """Models with one vocabulary."""
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        if not models:
+            raise SpecError("an ensemble needs at least one model")
+        self.models = tuple(models)
+
+    @property
+    def alignments(self) -> tuple[str, ...]:
+        return self.models[0].alignments
+
+    def encode(self, inputs: Tensor, valid: Tensor | None = None) -> Memories:
+        return Memories(tuple(model.encode(inputs, valid) for model in self.models))
+
+    def start(self, rows: int, memory: Any = None) -> Group:
+        """`memory`: what `encode` returned; None for models that need none."""
+        parts = memory.parts if isinstance(memory, Memories) else (None,) * len(self.models)
+        pairs = zip(self.models, parts, strict=True)
+        return Group(parts=tuple(model.start(rows, part) for model, part in pairs))
+
+    def step(self, tokens: Tensor, state: Group, *, probe: Probe | None = None) -> Tensor:
+        """Log-probabilities of the mean; a probe sees the first model."""
+        scores = []
+        for number, (model, part) in enumerate(zip(self.models, state.parts, strict=True)):
+            assert isinstance(part, Progress)
+            logits = model.step(tokens, part, probe=None if number else probe)
+            scores.append(logits.float().log_softmax(-1))
+        if len({score.shape[-1] for score in scores}) > 1:
+            sizes = ", ".join(str(score.shape[-1]) for score in scores)
+            raise SpecError(f"the models of an ensemble share a vocabulary, and these have {sizes} words")
+        return torch.stack(scores).logsumexp(0) - math.log(len(scores))

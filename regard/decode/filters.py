@@ -1,0 +1,230 @@
+"""Filters: each takes the scores of the next token and what was written, and rules tokens out or re-weights them.
+
+A ruled-out token has score -inf. Scores are (rows, vocabulary), log-probabilities unless said otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from regard.decode.search import Search
+
+
+@dataclass
+class Demands:
+    """What the sentences of a batch must keep to, beside the settings of the search."""
+
+    prefixes: Sequence[Sequence[int]] | None = None  # for each sentence, how it begins
+    required: Sequence[Sequence[Sequence[int]]] | None = None  # for each sentence, phrases that must appear
+    banned: Sequence[Sequence[int]] = ()  # sequences that must not
+
+
+@dataclass
+class Context:
+    """What was written so far, and for which sentence."""
+
+    tokens: Tensor  # (rows, written)
+    owners: list[int]  # the sentence that each row belongs to
+
+
+class Filter:
+    """Scores in, scores out."""
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        raise NotImplementedError
+
+
+@dataclass
+class Temperature(Filter):
+    """Divide by the temperature: below 1 sharper, above 1 flatter."""
+
+    temperature: float
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        return (scores / self.temperature).log_softmax(-1)
+
+
+@dataclass
+class TopK(Filter):
+    """Only the k best (Fan et al. 2018)."""
+
+    k: int
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        least = scores.topk(min(self.k, scores.shape[-1]), -1).values[:, -1:]
+        return scores.masked_fill(scores < least, -math.inf)
+
+
+@dataclass
+class TopP(Filter):
+    """The smallest set of best tokens whose probability reaches p (Holtzman et al. 2020)."""
+
+    p: float
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        return reaching(scores, -scores, self.p)
+
+
+@dataclass
+class MinP(Filter):
+    """Tokens at least p times as likely as the best (Nguyen et al. 2024)."""
+
+    p: float
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        return scores.masked_fill(scores < scores.amax(-1, keepdim=True) + math.log(self.p), -math.inf)
+
+
+@dataclass
+class Typical(Filter):
+    """Tokens whose surprise is nearest to the expected one, until they reach p (Meister et al. 2023)."""
+
+    p: float
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        probabilities = scores.softmax(-1)
+        surprise = -scores.log_softmax(-1)
+        expected = (probabilities * surprise).nan_to_num(0.0).sum(-1, keepdim=True)
+        return reaching(scores, (surprise - expected).abs(), self.p)
+
+
+def reaching(scores: Tensor, rank: Tensor, p: float) -> Tensor:
+    """Keep tokens in ascending rank until their probability reaches p; the one that reaches it is kept."""
+    order = rank.argsort(dim=-1, stable=True)
+    sorted_probabilities = scores.softmax(-1).gather(-1, order)
+    before = sorted_probabilities.cumsum(-1) - sorted_probabilities
+    drop = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, order, before >= p)
+    return scores.masked_fill(drop, -math.inf)
+
+
+@dataclass
+class Repetition(Filter):
+    """Make tokens that were written already less likely by a factor on their log-probability (Keskar et al. 2019)."""
+
+    penalty: float
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        if not context.tokens.shape[1]:
+            return scores
+        seen = torch.zeros_like(scores, dtype=torch.bool).scatter(1, context.tokens, True)
+        return torch.where(seen, scores * self.penalty, scores)
+
+
+@dataclass
+class NoRepeat(Filter):
+    """No run of n tokens twice."""
+
+    n: int
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        written = context.tokens.shape[1]
+        if written < self.n:
+            return scores
+        runs = context.tokens.unfold(1, self.n, 1)  # (rows, runs, n)
+        head = context.tokens[:, None, written - self.n + 1 :]
+        again = (runs[..., :-1] == head).all(-1)  # (rows, runs)
+        row, run = again.nonzero(as_tuple=True)
+        scores = scores.clone()
+        scores[row, runs[row, run, -1]] = -math.inf
+        return scores
+
+
+@dataclass
+class Banned(Filter):
+    """Sequences of tokens that must not appear."""
+
+    sequences: Sequence[Sequence[int]]
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        scores = scores.clone()
+        written = context.tokens.shape[1]
+        for *head, last in self.sequences:
+            if len(head) <= written:
+                match = (context.tokens[:, written - len(head) :] == scores.new_tensor(head)).all(-1)
+                scores[match, last] = -math.inf
+        return scores
+
+
+@dataclass
+class Minimum(Filter):
+    """No end before so many tokens."""
+
+    length: int
+    end: int
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        if context.tokens.shape[1] >= self.length:
+            return scores
+        scores = scores.clone()
+        scores[:, self.end] = -math.inf
+        return scores
+
+
+@dataclass
+class Maximum(Filter):
+    """The end after so many tokens, at the latest."""
+
+    length: int
+    end: int
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        if context.tokens.shape[1] < self.length:
+            return scores
+        return only(scores, torch.full((len(scores),), self.end, device=scores.device))
+
+
+@dataclass
+class Prefix(Filter):
+    """Each sentence begins with tokens that are given."""
+
+    prefixes: Sequence[Sequence[int]]
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        written = context.tokens.shape[1]
+        rows = [row for row, owner in enumerate(context.owners) if written < len(self.prefixes[owner])]
+        if not rows:
+            return scores
+        forced = torch.tensor([self.prefixes[context.owners[row]][written] for row in rows], device=scores.device)
+        scores = scores.clone()
+        scores[rows] = only(scores[rows], forced)
+        return scores
+
+
+def only(scores: Tensor, tokens: Tensor) -> Tensor:
+    """All but one token of each row ruled out."""
+    kept = torch.full_like(scores, -math.inf)
+    return kept.scatter(1, tokens[:, None], scores.gather(1, tokens[:, None]))
+
+
+def rules(settings: Search, demands: Demands, end: int) -> list[Filter]:
+    """What holds in every search: tokens that may not come next, and those that are held against a row."""
+    found: list[Filter] = []
+    if settings.repetition != 1:
+        found.append(Repetition(settings.repetition))
+    if settings.no_repeat:
+        found.append(NoRepeat(settings.no_repeat))
+    if demands.banned:
+        found.append(Banned(demands.banned))
+    if settings.minimum:
+        found.append(Minimum(settings.minimum, end))
+    found.append(Maximum(settings.maximum, end))
+    if demands.prefixes:
+        found.append(Prefix(demands.prefixes))
+    return found
+
+
+def shapes(settings: Search) -> list[Filter]:
+    """What a sample is drawn from, in the order in which they apply."""
+    found: list[Filter] = [Temperature(settings.temperature)] if settings.temperature != 1 else []
+    found += [TopK(settings.top_k)] if settings.top_k else []
+    found += [TopP(settings.top_p)] if settings.top_p < 1 else []
+    found += [MinP(settings.min_p)] if settings.min_p else []
+    found += [Typical(settings.typical)] if settings.typical < 1 else []
+    return found

@@ -1,0 +1,277 @@
+"""Search against brute force, on models small enough to try every sentence."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+
+from regard.core.model import Model
+from regard.decode.ensemble import Ensemble
+from regard.decode.filters import Demands
+from regard.decode.search import Hypothesis, Search, search
+from regard.errors import SpecError
+from regard.models import preset
+
+WORDS, BEGIN, END, LONGEST = 5, 0, 1, 4
+SOURCES = torch.randint(2, WORDS, (3, 6), generator=torch.Generator().manual_seed(0))
+VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [True] * 5 + [False]])
+
+
+def made(name: str = "transformer-tiny", seed: int = 0) -> Model:
+    torch.manual_seed(seed)
+    model = preset(name, width=16, depth=1, vocabulary=WORDS).build().eval()
+    with torch.no_grad():
+        for path, weight in model.named_parameters():
+            if path.endswith(("tokens.weight", "head.bias")):
+                weight.normal_(std=1.5)
+    return model
+
+
+MODELS = {name: made(name) for name in ("transformer-tiny", "seq2seq", "bahdanau", "luong-feed", "mean-pool")}
+
+
+def every_sentence() -> list[list[int]]:
+    inside = [word for word in range(WORDS) if word != END]
+    lengths = range(LONGEST + 1)
+    return [[*words, END] for length in lengths for words in itertools.product(inside, repeat=length)]
+
+
+def scored(model: Any, row: int, settings: Search) -> list[Hypothesis]:
+    """Every sentence with its score, best first."""
+    memory = model.encode(SOURCES[row : row + 1], VALID[row : row + 1])
+    found = []
+    for sentence in every_sentence():
+        inputs = torch.tensor([[BEGIN, *sentence[:-1]]])
+        logs = model(inputs, memory).log_softmax(-1)[0, range(len(sentence)), sentence].tolist()
+        found.append(Hypothesis(sentence, logs, sum(logs) / settings.norm(len(sentence))))
+    return sorted(found, key=lambda item: -item.score)
+
+
+def run(model: Any, settings: Search, demands: Demands | None = None, **more: Any) -> list[list[Hypothesis]]:
+    return search(model, model.encode(SOURCES, VALID), 3, BEGIN, END, settings, demands, **more)
+
+
+WIDE = WORDS**LONGEST  # a beam that forgets nothing
+
+
+@pytest.mark.parametrize("length", ["gnmt", "average", "none"])
+@pytest.mark.parametrize("name", MODELS)
+@torch.no_grad()
+def test_a_wide_beam_finds_the_best_of_all_sentences(name: str, length: Any) -> None:
+    settings = Search(beam=WIDE, best=4, length=length, maximum=LONGEST)
+    for row, found in enumerate(run(MODELS[name], settings)):
+        expected = scored(MODELS[name], row, settings)[:4]
+        assert [item.tokens for item in found] == [item.tokens for item in expected]
+        for mine, reference in zip(found, expected, strict=True):
+            assert mine.score == pytest.approx(reference.score, abs=1e-4)
+            assert mine.log_probabilities == pytest.approx(reference.log_probabilities, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@torch.no_grad()
+def test_greedy_takes_the_best_word_each_time(name: str) -> None:
+    model = MODELS[name]
+    for row, (found,) in enumerate(run(model, Search(maximum=12))):
+        memory, written = model.encode(SOURCES[row : row + 1], VALID[row : row + 1]), [BEGIN]
+        while written[-1] != END and len(written) < 13:  # without the state: the prefix is run again
+            written.append(int(model(torch.tensor([written]), memory)[0, -1].argmax()))
+        assert found.tokens == (written[1:] if written[-1] == END else [*written[1:], END])
+
+
+@pytest.mark.parametrize("settings", [Search(beam=3, best=3, maximum=9), Search(beam=4, groups=2, maximum=9)], ids=str)
+@torch.no_grad()
+def test_a_batch_is_its_sentences_one_by_one(settings: Search) -> None:
+    for model in MODELS.values():
+        for row, found in enumerate(run(model, settings)):
+            length = int(VALID[row].sum())
+            memory = model.encode(SOURCES[row : row + 1, :length])
+            (alone,) = search(model, memory, 1, BEGIN, END, settings)
+            assert [item.tokens for item in found] == [item.tokens for item in alone]
+            assert [item.score for item in found] == pytest.approx([item.score for item in alone], abs=1e-4)
+
+
+@torch.no_grad()
+def test_attention_follows_the_winner_and_sums_to_one() -> None:
+    for name in ("transformer-tiny", "bahdanau"):
+        model = MODELS[name]
+        for row, found in enumerate(run(model, Search(beam=4, best=2, maximum=8), attention=True)):
+            for item in found:
+                assert item.attention is not None
+                assert item.attention.shape == (len(item.tokens), 6)
+                torch.testing.assert_close(item.attention.sum(-1), torch.ones(len(item.tokens)))
+                assert (item.attention[:, ~VALID[row]] == 0).all()
+                memory = model.encode(SOURCES[row : row + 1], VALID[row : row + 1])
+                from regard.core.probe import Record
+
+                record = Record(*model.alignments)
+                model(torch.tensor([[BEGIN, *item.tokens[:-1]]]), memory, probe=record)
+                maps = torch.stack([record[path] for path in record.values]).mean((0, 2))[0]
+                torch.testing.assert_close(item.attention, maps, atol=1e-4, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_coverage_is_gnmts_penalty() -> None:
+    model = MODELS["transformer-tiny"]
+    plain = run(model, Search(beam=WIDE, best=20, maximum=LONGEST), attention=True)
+    held = run(model, Search(beam=WIDE, best=20, maximum=LONGEST, coverage=0.4))
+    for before, after in zip(plain, held, strict=True):
+        scores = {}
+        for item in before:
+            assert item.attention is not None
+            looked = item.attention.sum(0)
+            scores[tuple(item.tokens)] = item.score + 0.4 * float(looked[looked > 0].clamp(max=1).log().sum())
+        for item in after:
+            if tuple(item.tokens) in scores:
+                assert item.score == pytest.approx(scores[tuple(item.tokens)], abs=1e-4)
+
+
+@torch.no_grad()
+def test_required_words_appear_in_the_best_sentence_that_has_them() -> None:
+    model, settings = MODELS["transformer-tiny"], Search(beam=WIDE, maximum=LONGEST)
+    required = [[[3, 2]], [[4], [2]], []]
+    for row, (found,) in enumerate(run(model, settings, Demands(required=required))):
+
+        def has(sentence: list[int], phrase: list[int]) -> bool:
+            return any(sentence[at : at + len(phrase)] == phrase for at in range(len(sentence)))
+
+        fitting = [s for s in scored(model, row, settings) if all(has(s.tokens, p) for p in required[row])]
+        assert found.tokens == fitting[0].tokens
+
+
+@torch.no_grad()
+def test_required_words_appear_even_in_a_narrow_beam() -> None:
+    required = [[[3, 2]], [[4], [2, 2]], [[3]]]
+    for model in MODELS.values():
+        for row, (found,) in enumerate(run(model, Search(beam=3, maximum=12), Demands(required=required))):
+            text = " ".join(map(str, found.tokens))
+            for phrase in required[row]:
+                assert " ".join(map(str, phrase)) in text
+
+
+@torch.no_grad()
+def test_prefixes_and_bans_hold_and_the_best_that_keeps_to_them_is_found() -> None:
+    model, settings = MODELS["luong-feed"], Search(beam=WIDE, maximum=LONGEST, minimum=2)
+    demands = Demands(prefixes=[[4], [], [2, 3]], banned=[[3, 3], [0]])
+    for row, (found,) in enumerate(run(model, settings, demands)):
+        assert demands.prefixes is not None
+        begin = list(demands.prefixes[row])
+        fitting = [
+            s.tokens
+            for s in scored(model, row, settings)
+            if s.tokens[: len(begin)] == begin
+            and len(s.tokens) > 2
+            and 0 not in s.tokens
+            and (3, 3) not in itertools.pairwise(s.tokens)
+        ]
+        assert found.tokens == fitting[0]
+
+
+def diverse_by_hand(model: Model, row: int, groups: int, diversity: float, settings: Search) -> Hypothesis:
+    """Groups of one row each, in turn, without a state: a word costs more once a group before has chosen it."""
+    memory = model.encode(SOURCES[row : row + 1], VALID[row : row + 1])
+    written: list[list[int]] = [[] for _ in range(groups)]
+    logs: list[list[float]] = [[] for _ in range(groups)]
+    finished: list[Hypothesis] = []
+    for step in range(settings.maximum + 1):
+        cost, once = torch.zeros(WORDS), False
+        for group in range(groups):
+            own = model(torch.tensor([[BEGIN, *written[group]]]), memory)[0, -1].log_softmax(-1)
+            order = (own - diversity * cost).argsort(descending=True).tolist()
+            if order[0] == END or step == settings.maximum:
+                if step or not once:  # before the first word all groups are one
+                    tokens, total = [*written[group], END], [*logs[group], float(own[END])]
+                    finished.append(Hypothesis(tokens, total, sum(total) / settings.norm(len(tokens))))
+                    cost[END] += 1
+                once = True
+            word = next(word for word in order if word != END)
+            cost[word] += 1
+            written[group] = [*written[group], word]
+            logs[group] = [*logs[group], float(own[word])]
+    return max(finished, key=lambda item: item.score)
+
+
+@pytest.mark.parametrize("diversity", [0.0, 0.3, 0.9])
+@torch.no_grad()
+def test_diverse_groups_are_their_definition(diversity: float) -> None:
+    settings = Search(beam=3, groups=3, diversity=diversity, maximum=5)
+    for model in MODELS.values():
+        for row, (found,) in enumerate(run(model, settings)):
+            expected = diverse_by_hand(model, row, 3, diversity, settings)
+            assert found.tokens == expected.tokens
+            assert found.score == pytest.approx(expected.score, abs=1e-4)
+
+
+@torch.no_grad()
+def test_samples_follow_the_models_distribution_and_the_seed() -> None:
+    model = MODELS["transformer-tiny"]
+    settings = Search(sample=True, beam=400, best=400, maximum=3, length="none")
+    found = run(model, settings)
+    assert [[item.tokens for item in row] for row in run(model, settings)] == [[i.tokens for i in row] for row in found]
+    assert run(model, settings.replace(seed=1))[0][0].tokens is not None
+    memory = model.encode(SOURCES, VALID)
+    first = model(torch.full((3, 1), BEGIN), memory).softmax(-1)[:, 0]
+    for row in range(3):
+        counts = torch.zeros(WORDS)
+        for item in found[row]:
+            counts[item.tokens[0]] += 1
+        assert (counts / 400 - first[row]).abs().max() < 0.1
+
+
+@torch.no_grad()
+def test_a_sentences_samples_do_not_depend_on_its_neighbours() -> None:
+    model, settings = MODELS["seq2seq"], Search(sample=True, beam=3, best=3, maximum=9, top_k=4, temperature=0.8)
+    together = run(model, settings)
+    (alone,) = search(model, model.encode(SOURCES[:1], VALID[:1]), 1, BEGIN, END, settings)
+    assert [item.tokens for item in together[0]] == [item.tokens for item in alone]
+
+
+@torch.no_grad()
+def test_an_ensemble_is_the_mean_of_its_models() -> None:
+    models = [made(seed=1), made("luong-feed", seed=2)]
+    ensemble = Ensemble(models)
+    settings = Search(beam=WIDE, best=3, maximum=3)
+    found = search(ensemble, ensemble.encode(SOURCES, VALID), 3, BEGIN, END, settings, attention=True)
+    for row in range(3):
+        memories = [model.encode(SOURCES[row : row + 1], VALID[row : row + 1]) for model in models]
+        best: list[tuple[float, list[int]]] = []
+        for sentence in every_sentence():
+            if len(sentence) <= 4:
+                inputs = torch.tensor([[BEGIN, *sentence[:-1]]])
+                pairs = zip(models, memories, strict=True)
+                mean = torch.stack([model(inputs, memory).softmax(-1) for model, memory in pairs]).mean(0).log()
+                total = float(mean[0, range(len(sentence)), sentence].sum())
+                best.append((total / settings.norm(len(sentence)), sentence))
+        assert [item.tokens for item in found[row]] == [sentence for _, sentence in sorted(best, reverse=True)[:3]]
+
+
+@torch.no_grad()
+def test_finished_sentences_leave_the_batch() -> None:
+    """The model is asked about fewer rows as sentences end."""
+
+    class Counting:
+        def __init__(self, model: Model) -> None:
+            self.model, self.rows = model, []  # type: ignore[var-annotated]
+            self.alignments = model.alignments
+
+        def start(self, rows: int, memory: Any = None) -> Any:
+            return self.model.start(rows, memory)
+
+        def step(self, tokens: torch.Tensor, state: Any, *, probe: Any = None) -> torch.Tensor:
+            self.rows.append(len(tokens))
+            return self.model.step(tokens, state, probe=probe)
+
+    counting = Counting(MODELS["transformer-tiny"])
+    demands = Demands(prefixes=[[END], [3, END], [3, 3, 3, END]])
+    search(counting, counting.model.encode(SOURCES, VALID), 3, BEGIN, END, Search(), demands)
+    assert counting.rows == [3, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"beam": 5, "groups": 2}, {"beam": 2, "best": 3}, {"minimum": 9, "maximum": 3}, {"beem": 2}], ids=str
+)
+def test_impossible_settings_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match=next(iter(reversed(settings))) if "minimum" not in settings else "minimum"):
+        Search.parse(settings)
