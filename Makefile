@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# no bytecode switch, index or path of the caller's should change what the tests see
+# compiled files are kept whatever the caller's environment says: starting up is timed
 export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test setup lint test-long bench clean

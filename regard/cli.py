@@ -60,7 +60,9 @@ def show(
 def demo(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
     """Draw a small Transformer, build it, run it forward, and step it word by word."""
     from regard.demo import forward_pass
+    from regard.machine import keep_memory
 
+    keep_memory()
     if not as_json:
         show("transformer-tiny")
     done = forward_pass()

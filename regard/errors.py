@@ -33,6 +33,12 @@ class InputError(RegardError):
     status = 3
 
 
+class DataError(InputError):
+    """Files that can't be read, or that don't fit together."""
+
+    code = "data"
+
+
 class NotRewindable(RegardError):
     """A state that can't forget its last tokens, because it doesn't hold what came before them."""
 

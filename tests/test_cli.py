@@ -148,3 +148,25 @@ def test_a_mistake_is_one_clear_message(words: list[str], pieces: list[str]) -> 
     assert "Traceback" not in done.stderr
     for piece in pieces:
         assert piece in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "pieces"),
+    [
+        (["gpt2", "name=3"], ["name: unknown setting"]),
+        (["transformer-tiny", "mix.heads=2"], ["mix: which kind?", "attention"]),
+        (["bert-tiny", "head=classes"], ["head", "'pooler' or 'masking'"]),
+        (["bahdanau", "width=15"], ["width 15", "width=16"]),
+        (["elmo", "width=15"], ["width 15", "width=16"]),
+        (["transformer-tiny", "mix=attentive"], ["encoder.blocks.0 reads a memory"]),
+        (["deepseek-tiny", "dense=16777216"], ["dense", "16777216"]),
+    ],
+    ids=" ".join,
+)
+def test_a_hint_is_something_that_helps(words: list[str], pieces: list[str]) -> None:
+    done = regard("show", *words)
+    assert done.returncode == 2
+    assert "function-" not in done.stderr
+    assert "Pydantic" not in done.stderr
+    for piece in pieces:
+        assert piece in done.stderr

@@ -19,6 +19,7 @@ ARROWS = {
     "mixers": {"core", "parts"},
     "models": {"core", "parts", "mixers"},
     "decode": {"core"},
+    "data": {"core"},
 }
 COMMON = {"errors", "config", "folder"}
 

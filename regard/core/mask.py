@@ -11,6 +11,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from regard.errors import InputError
+
 
 class Mask:
     """The padding of one chunk of `time` tokens after `past` real ones."""
@@ -26,6 +28,10 @@ class Mask:
         self.rows, self.time, self.past = rows, time, past
         self.valid = None if valid is None or bool(valid.all()) else valid  # (rows, time)
         self.device = device if valid is None else valid.device
+        if self.valid is not None and bool(
+            ((self.valid[:, 1:] & ~self.valid[:, :-1]).sum(1) + self.valid[:, 0] > 1).any()
+        ):
+            raise InputError("valid has holes: the real tokens of a row must stand together", "pad on one side")
         self._tables: dict[tuple[bool, int | None, bool], Tensor | None] = {}
         self._reaches: dict[int, Tensor | None] = {}
 

@@ -49,10 +49,19 @@ class MixerSpec(Spec):
     def build(self, width: int) -> Mixer:
         raise NotImplementedError
 
+    def memory_width(self, width: int) -> int | None:
+        """The width of the memory that it expects inside a model of some width; None: it reads no memory."""
+        return None
+
     @property
     def over_memory(self) -> bool:
         """Whether it reads an encoder's memory."""
-        return False
+        return self.memory_width(1) is not None
+
+    @property
+    def biased_heads(self) -> int | None:
+        """How many heads take a bias that the stack shares; None: it takes none."""
+        return None
 
     def forward_only(self) -> Self:
         """This mixer as a decoder needs it: no position sees a later one."""

@@ -111,7 +111,9 @@ class Model(nn.Module):
         """Feed one token a row, (rows,), or more, (rows, time); logits after the last real one: (rows, vocabulary)."""
         stack = self._steppable()
         tokens = tokens[:, None] if tokens.dim() == 1 else tokens
-        rows, time = tokens.shape
+        rows, time = measured(stack, tokens, valid)
+        if rows != state.rows:
+            raise InputError(f"{rows} rows of tokens for a state of {state.rows} rows")
         mask = Mask(rows, time, valid, state.past, tokens.device)
         view = View(mask, memory=state.memory, probe=probe)
         x = stack(tokens, view, state.blocks)
@@ -164,12 +166,21 @@ class Model(nn.Module):
         probe: Probe | None = None,
         extras: Extras | None = None,
     ) -> View:
-        rows, time = stack.embedding.measure(inputs)  # type: ignore[operator]
-        if valid is not None and valid.shape != (rows, time):
-            raise InputError(f"valid has shape {tuple(valid.shape)}, and the inputs make {rows} rows of {time}")
+        rows, time = measured(stack, inputs, valid)
         if memory is not None:
             memory = memory.serve(rows)
         return View(Mask(rows, time, valid, 0, inputs.device), memory, probe, extras or {})
+
+
+def measured(stack: Stack, inputs: Tensor, valid: Tensor | None) -> tuple[int, int]:
+    """Rows and positions of a call, once it is sure that they fit together."""
+    rows, time = stack.embedding.measure(inputs)  # type: ignore[operator]
+    if not rows or not time:
+        raise InputError(f"there is nothing to read: {rows} rows of {time} positions")
+    if valid is not None and (valid.shape != (rows, time) or valid.dtype != torch.bool):
+        given = f"{valid.dtype} {tuple(valid.shape)}"
+        raise InputError(f"valid is a torch.bool of shape ({rows}, {time}) here, not {given}", "mask.bool()")
+    return rows, time
 
 
 class ModelSpec(Spec):
@@ -189,10 +200,14 @@ class ModelSpec(Spec):
             raise ValueError("a model needs an encoder, a decoder, or both")
         if self.share and (self.encoder is None or self.decoder is None):
             raise ValueError("share: only an encoder and a decoder can share token vectors")
-        for number, block in enumerate(self.decoder.layout() if self.decoder else []):
-            mix = block.mix
-            if self.encoder is None and (block.cross or (mix and mix.over_memory)):
-                raise ValueError(f"decoder.blocks.{number} reads a memory, and there is no encoder to leave one")
+        for name, stack in (("encoder", self.encoder), ("decoder", self.decoder)):
+            left = self.encoder.width if self.encoder and name == "decoder" else None
+            for number, block in enumerate(stack.layout() if stack else []):
+                for mixer in (block.mix, block.cross):
+                    wanted = mixer.memory_width(stack.width) if mixer and stack else None
+                    if wanted is not None and wanted != left:
+                        there = "there is none" if left is None else f"the encoder leaves one of {left}"
+                        raise ValueError(f"{name}.blocks.{number} reads a memory of width {wanted}, and {there}")
         return self
 
     def build(self, device: torch.device | str = "cpu") -> Model:
@@ -200,8 +215,11 @@ class ModelSpec(Spec):
 
         Shapes come first and memory after, so a spec that can't be built costs nothing.
         """
-        with blueprint():
-            model = self._assemble()
+        try:
+            with blueprint():
+                model = self._assemble()
+        except RuntimeError as error:
+            raise SpecError(f"no machine can hold such a model: {error}", "smaller sizes") from None
         if torch.device(device).type != "meta":
             model.to_empty(device=device)
             model.reset()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 
 import torch.nn.functional as F
-from torch import Tensor, cat
+from torch import Tensor, cat, stack
 
 See = Callable[[str, Tensor], Tensor]
 
@@ -40,10 +40,12 @@ class Record(Probe):
         return value
 
     def __getitem__(self, name: str) -> Tensor:
-        """What was reported under a name; the pieces of a loop are joined along time (the axis before the last)."""
+        """What was reported under a name; several pieces are joined along time, the axis before the last."""
         pieces = self.values[name]
         if len(pieces) == 1:
             return pieces[0]
+        if pieces[0].dim() < 2:  # nothing to do with time: a load, a balance
+            return stack(pieces)
         widest = max(piece.shape[-1] for piece in pieces)  # keys grow from step to step
         return cat([F.pad(piece, (0, widest - piece.shape[-1])) for piece in pieces], dim=-2)
 

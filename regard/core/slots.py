@@ -6,8 +6,9 @@ slots are a ring: position p goes to slot p modulo the window.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +24,9 @@ class Seen:
 
     tensors: tuple[Tensor, ...]
     allowed: Tensor | None  # (1 or rows, 1, queries, keys), None: all
-    positions: Callable[[], Tensor]  # of the keys: (1 or rows, keys)
+    positions: Callable[[], Tensor]  # of the keys: (1 or rows, keys), below 0 where there is none
+    label: Hashable  # equal where the keys stand at equal positions, within one call
+    ring: bool = False  # the keys don't stand in the order of their positions
 
 
 @dataclass
@@ -59,7 +62,7 @@ class Slots(State):
             self._grow(total + 1)  # one more: pads are written to the last slot, which nobody looks at
             self._scatter(chunk, mask, mask.positions)
         kept = tuple(tensor[..., :total, :] for tensor in self.tensors)
-        return Seen(kept, mask.reach(total), lambda: torch.arange(total, device=mask.device)[None])
+        return Seen(kept, mask.reach(total), lambda: torch.arange(total, device=mask.device)[None], total)
 
     def _wrap(self, chunk: tuple[Tensor, ...], mask: Mask) -> Seen:
         window = self.window
@@ -70,7 +73,8 @@ class Slots(State):
             for old, new in zip(self.tensors, chunk, strict=True):
                 old.narrow(-2, mask.past % window, 1).copy_(new)
             kept = tuple(tensor[..., :window, :] for tensor in self.tensors)
-            return Seen(kept, None, lambda: self._held(mask.total, window, window, mask.device))
+            positions = partial(self._held, mask.total, window, window, mask.device)
+            return Seen(kept, None, positions, ("ring", window), ring=True)
         held = min(self.length, window)
         pairs = zip(self.tensors, chunk, strict=True)
         joined = tuple(torch.cat((old[..., :held, :], new), -2) for old, new in pairs)
@@ -84,7 +88,7 @@ class Slots(State):
         ends = mask.total if mask.ends is None else mask.ends[:, None]
         lasting = mask.positions >= ends - window  # the rest is out of every later query's sight
         self._scatter(chunk, mask, torch.where(lasting, mask.positions % window, self.tensors[0].shape[-2] - 1))
-        return Seen(joined, allowed[:, None], lambda: keys)
+        return Seen(joined, allowed[:, None], lambda: keys, ("ring", window), ring=True)
 
     @staticmethod
     def _held(past: int | Tensor, slots: int, window: int, device: torch.device | str | None) -> Tensor:
@@ -110,7 +114,8 @@ class Slots(State):
         written = []
         for old, given in zip(self.tensors, chunk, strict=True):
             new = given.to(old.dtype)
-            index = slots.expand(new.shape[0], -1).view(new.shape[0], *(1,) * (new.dim() - 3), -1, 1).expand_as(new)
+            rows, time = new.shape[0], new.shape[-2]
+            index = slots.expand(rows, time).view(rows, *(1,) * (new.dim() - 3), time, 1).expand_as(new)
             written.append(old.scatter(-2, index, new) if _tracked(new, old) else old.scatter_(-2, index, new))
         self.tensors = tuple(written)
 

@@ -33,6 +33,7 @@ else:
 Size = Annotated[int, Field(strict=True, ge=1, le=2**24)]
 Depth = Annotated[int, Field(strict=True, ge=1, le=4096)]
 Count = Annotated[int, Field(strict=True, ge=0, le=2**24)]
+Layers = Annotated[int, Field(strict=True, ge=0, le=4096)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -86,8 +87,11 @@ class Spec(BaseModel, metaclass=SpecType):
             value = {"kind": value}
         if not isinstance(value, dict):
             return handler(value)
-        kind = value.get("kind", cls.model_fields["kind"].default)
         fitting = {name: spec for name, spec in cls.kinds.items() if issubclass(spec, cls)}
+        usual = cls.model_fields["kind"].default
+        kind = value.get("kind", usual if isinstance(usual, str) else None)
+        if kind is None:
+            raise PydanticCustomError("kind", "which kind? known: {known}", {"known": ", ".join(sorted(fitting))})
         if not isinstance(kind, str) or kind not in fitting:
             raise PydanticCustomError("kind", "unknown kind {kind}{hint}", told(kind, fitting))
         chosen = fitting[kind]
@@ -130,7 +134,8 @@ def explain(error: ValidationError, title: str) -> str:
     """One line for each problem: where it is, what is wrong, and what was given."""
     lines = []
     for item in error.errors():
-        where = ".".join(str(part) for part in item["loc"]) or title
+        # pydantic names the branches of a choice too, as in literal['a','b']; those aren't places in the data
+        where = ".".join(str(part) for part in item["loc"] if "[" not in str(part)) or title
         message = item["msg"].removeprefix("Value error, ")
         given = item["input"]
         shown = "" if isinstance(given, dict | Spec) else f" (given: {given!r})"
@@ -138,11 +143,12 @@ def explain(error: ValidationError, title: str) -> str:
     return "\n".join(lines)
 
 
-def divides(part: int, whole: int, name: str, whole_name: str) -> None:
-    """Insist that a size splits evenly, and offer the nearest number that does."""
+def divides(part: int, whole: int, name: str, whole_name: str, fixed: bool = False) -> None:
+    """Insist that a size splits evenly, and offer the nearest number that does; `fixed`: only the whole can change."""
     if whole % part:
         near = min((n for n in range(1, whole + 1) if whole % n == 0), key=lambda n: (abs(n - part), n))
-        raise SpecError(f"{name}: {whole_name} {whole} is not divisible by {name} {part}", f"{name}={near}")
+        hint = f"{whole_name}={whole + part - whole % part}" if fixed else f"{name}={near}"
+        raise SpecError(f"{name}: {whole_name} {whole} is not divisible by {name} {part}", hint)
 
 
 def built(spec: Any, *sizes: Any) -> Any:

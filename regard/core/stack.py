@@ -64,6 +64,10 @@ class StackSpec(Spec):
     def check(self) -> Self:
         if self.bias is not None and self.bias.shared_heads is None:
             raise ValueError("bias: positions shared by a whole stack must say how many heads they serve")
+        for block in self.layout() if self.bias is not None else ():
+            heads = block.mix.biased_heads if block.mix else None
+            if heads is not None and self.bias is not None and heads != self.bias.shared_heads:
+                raise ValueError(f"bias: it serves {self.bias.shared_heads} heads, and a block's mix has heads {heads}")
         return self
 
     def build(self, table: nn.Embedding | None = None) -> Stack:

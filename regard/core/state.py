@@ -33,8 +33,15 @@ class State:
         return replace(self, **{name: _mapped(value, fn) for name, value in self._items()})
 
     def select(self, rows: Tensor) -> Self:
-        """Repeat rows for a beam, reorder them, or drop the finished ones."""
+        """Repeat rows for a beam, reorder them, or drop the finished ones.
+
+        What it returns takes this state's place: where nothing moves, both share their memory. To keep both, `copy`.
+        """
         return self.map(Selection(rows))
+
+    def copy(self) -> Self:
+        """A state of its own: stepping one doesn't move the other."""
+        return self.map(Tensor.clone)
 
     def detach(self) -> Self:
         """Cut the graph here, for truncated back-propagation."""
@@ -75,16 +82,27 @@ class State:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the tensors hold."""
-        total = 0
+        """Bytes that the tensors hold, each counted once."""
+        sizes: dict[int, int] = {}
 
         def count(tensor: Tensor) -> Tensor:
-            nonlocal total
-            total += tensor.nbytes
+            sizes[id(tensor)] = tensor.nbytes
             return tensor
 
         self.map(count)
-        return total
+        return sum(sizes.values())
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows it remembers; None where it holds nothing."""
+        for _, value in self._items():
+            for child in value if isinstance(value, tuple) else (value,):
+                found = (
+                    child.shape[0] if isinstance(child, Tensor) else child.rows if isinstance(child, State) else None
+                )
+                if found is not None:
+                    return found
+        return None
 
     def _items(self) -> Iterator[tuple[str, Any]]:
         return ((item.name, getattr(self, item.name)) for item in fields(self))
@@ -168,6 +186,10 @@ class Shared(State):
     def rewindable(self, length: int) -> bool:
         return True
 
+    @property
+    def rows(self) -> int:
+        return self.tensors[0].shape[0] * self.fan
+
     def fold(self, x: Tensor) -> Tensor:
         """Lay the rows that share an owner side by side as queries: (rows, time, …) -> (owners, fan * time, …)."""
         return x if self.fan == 1 else x.reshape(-1, self.fan * x.shape[1], *x.shape[2:])
@@ -188,11 +210,6 @@ class Memory(Shared):
     def states(self) -> Tensor:
         """(sentences, keys, width)"""
         return self.tensors[0]
-
-    @property
-    def rows(self) -> int:
-        """How many rows look at this memory."""
-        return self.states.shape[0] * self.fan
 
     def map(self, fn: Move) -> Self:
         moved = super().map(fn)

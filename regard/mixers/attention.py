@@ -3,12 +3,14 @@
 Grouped and multi-query heads (Shazeer 2019, Ainslie et al. 2023), sliding windows (Beltagy et al. 2020), rotary,
 ALiBi or T5 positions. Nobody watching: torch's fused kernel. Somebody watching: the same softmax, in the open.
 
-Cost: time O(n²), or O(n · window); state O(n), or O(window).
+Cost: time O(n²) for a whole sequence, windowed or not, and O(n) or O(window) a step; state O(n), or O(window).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Literal, Self
 
 import torch
@@ -44,9 +46,12 @@ class Attention(MixerSpec):
     scale: Positive | None = None  # 1/√size, unless given
     dropout: Rate = 0.0  # on the weights
 
+    def memory_width(self, width: int) -> int | None:
+        return (self.memory or width) if self.over == "memory" else None
+
     @property
-    def over_memory(self) -> bool:
-        return self.over == "memory"
+    def biased_heads(self) -> int | None:
+        return None if self.over == "memory" else self.heads
 
     def forward_only(self) -> Self:
         return self if self.over_memory else self.replace(causal=True)
@@ -97,22 +102,31 @@ class MultiHead(Mixer):
         query = self.position.rotate(self.split(self.query(x), self.query_norm), view)
         key = self.position.rotate(self.split(self.key(x), self.key_norm), view)
         value = self.split(self.value(x))
-        relative: Position = self.position if view.bias is None else view.bias  # type: ignore[assignment]
         see = view.watcher(self.path, *self.names)
         # a first chunk without pads is a whole sequence, so the kernel's causal flag serves there too
         whole = state is None or (state.length == 0 and mask.valid is None)
         seen = state.extend((key, value), mask) if isinstance(state, Slots) else None
         if whole or seen is None:
             index = torch.arange(mask.time, device=x.device)[None]
-            bias = view.once((relative.key, "chunk"), lambda: relative.bias(index, index))
+            bias = self.bias(view, index, lambda: index, "chunk")
             allowed = mask.table(spec.causal, spec.window, explicit=bias is not None or see is not None)
             y = self.attend(query, key, value, allowed, bias, spec.causal and allowed is None, see)
         else:
-            label = (relative.key, seen.tensors[0].shape[-2])
-            bias = view.once(label, lambda: relative.bias(view.positions, seen.positions()))
+            bias = self.bias(view, view.positions, seen.positions, seen.label)
             keys, values = seen.tensors
+            if see and seen.ring:
+                see = placed(see, seen.positions(), mask.total)
             y = self.attend(query, keys, values, seen.allowed, bias, False, see)
         return self.output(y.transpose(1, 2).flatten(2))
+
+    def bias(self, view: View, queries: Tensor, keys: Callable[[], Tensor], label: Hashable) -> Tensor | None:
+        """What positions add to the scores, this layer's own and the stack's; computed once a call for equal keys."""
+        total: Tensor | None = None
+        for position in (self.position, view.bias):
+            if isinstance(position, Position):
+                added = view.once((position.key, label), partial(lambda p: p.bias(queries, keys()), position))
+                total = added if total is None or added is None else total + added
+        return total
 
     def look_back(self, x: Tensor, view: View, state: State | None) -> Tensor:
         """Over a memory, whose keys and values are computed once; the rows that share it stand side by side."""
@@ -169,7 +183,7 @@ class MultiHead(Mixer):
         if grouped and query.shape[2] == 1 and bias is None:
             # one query a head: the heads that share keys become queries of one head
             y = F.scaled_dot_product_attention(
-                query.reshape(query.shape[0], self.kv_heads, -1, self.size),
+                query.reshape(query.shape[0], self.kv_heads, self.heads // self.kv_heads, self.size),
                 key,
                 value,
                 table,
@@ -200,6 +214,17 @@ def openly(
     weights = weigh(scores if bias is None else scores + bias, allowed)
     weights = see("weights", weights)
     return F.dropout(weights, dropout) @ value
+
+
+def placed(see: See, positions: Tensor, total: int) -> See:
+    """Report weights by position where the keys stand in a ring."""
+
+    def report(name: str, weights: Tensor) -> Tensor:
+        index = positions.clamp(min=0)[:, None, None].expand_as(weights)
+        spread = weights.new_zeros(*weights.shape[:-1], total).scatter_add(-1, index, weights)
+        return see(name, spread).gather(-1, index) * (positions >= 0)[:, None, None]
+
+    return report
 
 
 def unfolded(see: See, fan: int) -> See:

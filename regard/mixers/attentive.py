@@ -39,9 +39,8 @@ class Attentive(MixerSpec):
     memory: Size | None = None  # width of the memory, where it isn't the model's own
     dropout: Rate = 0.0  # between layers
 
-    @property
-    def over_memory(self) -> bool:
-        return True
+    def memory_width(self, width: int) -> int | None:
+        return self.memory or width
 
     def build(self, width: int) -> Mixer:
         return AttentiveCell(self, width)

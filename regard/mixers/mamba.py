@@ -91,7 +91,7 @@ class Selective(Mixer):
         delta = F.softplus(self.delta(delta))
         see = view.watcher(self.path, *self.names)
         if see:
-            delta = see("delta", delta)
+            delta = mask.align(see("delta", mask.restore(delta)))
         if mask.valid is not None:
             delta = delta * (torch.arange(mask.time, device=x.device) < mask.counts[:, None])[..., None]
         A = -self.decay.exp()

@@ -32,9 +32,8 @@ class Pool(MixerSpec):
     project: bool = True
     bias: bool = True
 
-    @property
-    def over_memory(self) -> bool:
-        return self.over == "memory"
+    def memory_width(self, width: int) -> int | None:
+        return (self.memory or width) if self.over == "memory" else None
 
     def forward_only(self) -> Self:
         return self if self.over_memory else self.replace(causal=True)
@@ -74,20 +73,25 @@ class Mean(Mixer):
         mask, value = view.mask, self.value(x)
         see = view.watcher(self.path, *self.names)
         if see is not None and state is None:
-            weights = see("weights", equal(mask, self.spec.causal))
+            weights = see("weights", equal(mask, self.spec.causal)).to(value.dtype)
             return self.output((weights @ value[:, None])[:, 0])
-        real = value if mask.valid is None else value * mask.valid[..., None]
-        ones = x.new_ones(x.shape[:2]) if mask.valid is None else mask.valid.to(x.dtype)
+        precise = torch.promote_types(value.dtype, torch.float32)  # a count in half precision stops at 256
+        real = value.to(precise) if mask.valid is None else value.to(precise) * mask.valid[..., None]
+        ones = real.new_ones(x.shape[:2]) if mask.valid is None else mask.valid.to(precise)
         if not self.spec.causal:
-            return self.output(real.sum(1, keepdim=True) / ones.sum(1).clamp(min=1)[:, None, None]).expand_as(x)
+            mean = real.sum(1, keepdim=True) / ones.sum(1).clamp(min=1)[:, None, None]
+            return self.output(mean.to(value.dtype)).expand_as(x)
         total, count = real.cumsum(1), ones.cumsum(1)[..., None]
         if isinstance(state, Tally):
-            if see is not None:
-                see("weights", remembered(state.count, ones, mask))
+            before = state.total / state.count.clamp(min=1)
+            seen = see("weights", remembered(state.count, ones, mask)) if see else None
             total, count = total + state.total[:, None], count + state.count[:, None]
             state.total, state.count = total[:, -1], count[:, -1]
             state.advance(mask)
-        return self.output(total / count.clamp(min=1))
+            if seen is not None:
+                y = (seen @ torch.cat((before[:, None], real), 1)[:, None])[:, 0]
+                return self.output(y.to(value.dtype))
+        return self.output((total / count.clamp(min=1)).to(value.dtype))
 
     def over(self, memory: Memory, x: Tensor, view: View) -> Tensor:
         """The same mean of the memory for every position: (rows, time, width)."""
@@ -106,7 +110,8 @@ class Mean(Mixer):
         if self.spec.over_memory or not self.spec.causal:
             return None
         like = next(self.parameters(), torch.empty(0, device=view.device))
-        return Tally(total=like.new_zeros(rows, self.width), count=like.new_zeros(rows, 1))
+        precise = torch.promote_types(like.dtype, torch.float32)
+        return Tally(like.new_zeros(rows, self.width, dtype=precise), like.new_zeros(rows, 1, dtype=precise))
 
 
 def equal(mask: Mask, causal: bool) -> Tensor:

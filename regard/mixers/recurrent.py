@@ -39,16 +39,15 @@ class Recurrent(MixerSpec):
     start: Start = "zeros"
     dropout: Rate = 0.0  # between layers
 
-    @property
-    def over_memory(self) -> bool:
-        return self.start != "zeros"
+    def memory_width(self, width: int) -> int | None:
+        return None if self.start == "zeros" else width
 
     def both_ways(self) -> Self:
         return self.replace(direction="both")
 
     def build(self, width: int) -> Mixer:
         if self.direction in ("both", "apart"):
-            divides(2, width, "directions", "width")
+            divides(2, width, "directions", "width", fixed=True)
         if self.over_memory and self.direction != "forward":
             raise SpecError(
                 f"start: {self.start} is for a decoder, and direction {self.direction} is not", "start=zeros"

@@ -34,7 +34,7 @@ class SSM(MixerSpec):
     longest: Positive = 0.1
 
     def build(self, width: int) -> Mixer:
-        divides(2, self.states, "pairs", "states")
+        divides(2, self.states, "pairs", "states", fixed=True)
         if self.shortest > self.longest:
             raise SpecError(f"shortest: the shortest step {self.shortest} is above the longest {self.longest}")
         return Systems(self, width)
@@ -111,8 +111,9 @@ class Systems(Mixer):
         kernel = 2 * torch.einsum("wp,wpt->wt", C * B, powers).real
         if see:
             kernel = see("kernel", kernel)
-        y = torch.fft.irfft(torch.fft.rfft(u, 2 * mask.time) * torch.fft.rfft(kernel, 2 * mask.time), 2 * mask.time)
-        y = y[..., : mask.time]
+        # in double precision: the transform mixes all positions, and its rounding would carry the future into the past
+        signal, response = torch.fft.rfft(u.double(), 2 * mask.time), torch.fft.rfft(kernel.double(), 2 * mask.time)
+        y = torch.fft.irfft(signal * response, 2 * mask.time)[..., : mask.time].float()
         if state is not None:
             before = state.x * exponent.exp()  # (rows, width, pairs)
             y = y + 2 * torch.einsum("rwp,wpt->rwt", before * C, powers).real

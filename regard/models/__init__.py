@@ -56,7 +56,7 @@ def presets() -> dict[str, Family[Any]]:
     return {name: family for family in families().values() for name in family.presets}
 
 
-def preset(name: str, **overrides: Any) -> ModelSpec:
+def preset(name: str, /, **overrides: Any) -> ModelSpec:
     """The spec of a preset, with other settings if wanted."""
     if name not in presets():
         raise SpecError(f"no preset is called {name!r}{told(name, presets())['hint']}")

@@ -9,7 +9,7 @@ from typing import Literal
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Count, Depth, FeedSpec, Positive, Size
+from regard.core.spec import Count, Depth, FeedSpec, Layers, Positive, Size
 from regard.core.stack import StackSpec
 from regard.mixers.latent import Latent
 from regard.models import Family, Settings
@@ -26,7 +26,7 @@ class DeepSeek(Settings):
     kind: Literal["deepseek"] = "deepseek"
     width: Size = 7168
     depth: Depth = 61
-    dense: Count = 3  # layers before the experts begin
+    dense: Layers = 3  # layers before the experts begin
     heads: Size = 128
     rank: Size = 512
     query_rank: Size | None = 1536

@@ -1,7 +1,9 @@
 """The Transformer of 2017 (Vaswani et al.), and the same with another mixer in its blocks.
 
 `transformer-tiny` puts its norms first; base and big are the paper's: post-norm, sinusoids, one table for both
-vocabularies and the softmax. `mean-pool` is the same again with every weight of its attention equal.
+vocabularies and the softmax. The paper gives them 65M and 213M parameters; with a vocabulary of 37,000 and every bias
+its formula makes 63,082,496 and 214,245,376, which is what these have. `mean-pool` is the same again with every weight
+of its attention equal.
 """
 
 from __future__ import annotations

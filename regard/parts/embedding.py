@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.core.mixer import Part
 from regard.core.spec import AbsoluteSpec, Count, EmbeddingSpec, NormSpec, Rate, Size, built, divides
 from regard.core.view import View
-from regard.errors import InputError
+from regard.errors import InputError, SpecError
 
 
 class Tokens(EmbeddingSpec):
@@ -30,7 +30,11 @@ class Tokens(EmbeddingSpec):
     dropout: Rate = 0.0
 
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
-        divides(self.copies, width, "copies", "width")
+        divides(self.copies, width, "copies", "width", fixed=True)
+        size = self.size or width // self.copies
+        if table is not None and (table.num_embeddings, table.embedding_dim) != (self.vocabulary, size):
+            lent = f"{table.num_embeddings} words of {table.embedding_dim}"
+            raise SpecError(f"share: a table of {lent} can't serve a vocabulary of {self.vocabulary} words of {size}")
         return Lookup(self, width, table)
 
 

@@ -122,6 +122,8 @@ class Mixture(Part):
             if len(mine):
                 hidden = self.activation(F.linear(mine, self.gate[expert])) * F.linear(mine, self.up[expert])
                 results.append(F.linear(hidden, self.down[expert]))
+        if not results:
+            return torch.zeros_like(tokens)
         weighted = torch.cat(results) * weights.flatten()[order, None]
         return torch.zeros_like(weighted[:1]).expand(len(tokens), -1).index_add(0, source, weighted)
 

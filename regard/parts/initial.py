@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 from torch import Tensor, nn
@@ -16,7 +15,7 @@ class Scheme(InitSpec):
     """Biases start at 0 and gains at 1; what happens to a matrix is the scheme's own."""
 
     def fill(self, model: nn.Module, sublayers: int) -> None:
-        for name, weight in named_weights(model):
+        for name, weight in model.named_parameters():
             if weight.dim() >= 2:
                 self.matrix(name, weight, sublayers)
             else:
@@ -24,11 +23,6 @@ class Scheme(InitSpec):
 
     def matrix(self, name: str, weight: Tensor, sublayers: int) -> None:
         raise NotImplementedError
-
-
-def named_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Weights by name; a token table's name ends in `tokens.weight`."""
-    yield from model.named_parameters()
 
 
 def is_table(name: str) -> bool:

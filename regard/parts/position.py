@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.core.mixer import Part
@@ -68,7 +69,7 @@ class Places(nn.Module):
                 f"{view.mask.total} positions, and the model has learned vectors for {context}",
                 "shorten the input, or use a model with a longer context",
             )
-        return self.table(view.positions)
+        return self.table(view.positions.clamp(max=context - 1))  # a pad after the last place looks anywhere
 
 
 class Position(Part):
@@ -187,12 +188,14 @@ class Rotary(RelativeSpec):
     """Rotate pairs of channels, i and i + size/2, by an angle that grows with position (Su et al. 2021)."""
 
     kind: Literal["rotary"] = "rotary"
-    base: Positive = 10000.0
+    base: Annotated[float, Field(gt=1, allow_inf_nan=False)] = 10000.0
     scaling: ScalingSpec | None = None
 
     def build(self, heads: int, size: int) -> Position:
         if size % 2:
             raise SpecError(f"position: rotations come in pairs, and the head size {size} is odd")
+        if self.scaling is not None and size < 4:
+            raise SpecError(f"position: scaling needs more than one pair of channels, and the head size is {size}")
         return Rotation(self, size)
 
 
@@ -253,6 +256,13 @@ class Bucketed(RelativeSpec):
     farthest: Size = 128
     both: bool = False  # whether keys after the query have buckets of their own
     heads: Size | None = None  # for a bias that a whole stack shares
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        exact = self.buckets // (4 if self.both else 2)
+        if not 1 <= exact < self.farthest:
+            raise ValueError(f"buckets: {self.buckets} are too few, or too many for distances up to {self.farthest}")
+        return self
 
     @property
     def shared_heads(self) -> int | None:

@@ -35,6 +35,18 @@ EXTRA: list[dict[str, Any]] = [
     {"kind": "attention", "heads": 4, "window": 3},
     {"kind": "attention", "heads": 4, "position": {"kind": "bucketed", "both": True}},
     {"kind": "attention", "heads": 4, "over": "memory", "kv_heads": 2},
+    {"kind": "attention", "heads": 4, "over": "memory", "memory": 24},
+    {"kind": "attentive", "memory": 24, "start": "mean"},
+    {"kind": "pool", "over": "memory", "memory": 24},
+    *(
+        {"kind": "attention", "heads": 2, "causal": True, "position": {"kind": "rotary", "scaling": scaling}}
+        for scaling in (
+            {"kind": "llama3", "context": 8},
+            {"kind": "linear", "factor": 2.0},
+            {"kind": "yarn", "factor": 4.0, "context": 8},
+            {"kind": "dynamic", "factor": 2.0, "context": 512},  # past its context it departs, by nature
+        )
+    ),
     {"kind": "latent", "heads": 4, "rank": 8, "query_rank": 12, "size": 6, "rotary": 4, "value": 5},
     {"kind": "recurrent", "cell": "gru", "layers": 2, "start": "mean"},
     {"kind": "recurrent", "cell": "lstm", "layers": 3, "direction": "both"},
@@ -122,9 +134,9 @@ def memory(spec: MixerSpec, rows: int = ROWS, keys: int = KEYS) -> Memory | None
     if not spec.over_memory:
         return None
     generator = torch.Generator().manual_seed(3)
-    states = torch.randn(rows, keys, WIDTH, generator=generator)
-    layers = getattr(spec, "layers", 1)
-    return Memory(tensors=(states,), final=torch.randn(rows, 2, layers, WIDTH, generator=generator))
+    states = torch.randn(rows, keys, spec.memory_width(WIDTH) or WIDTH, generator=generator)
+    layers = spec.fields().get("layers", 1)
+    return Memory(tensors=(states,), final=torch.randn(rows, 2, layers, states.shape[-1], generator=generator))
 
 
 def whole(
@@ -149,7 +161,3 @@ def follow(
 ) -> Tensor:
     """The next chunk."""
     return mixer(x, View.of(x, valid, state, memory=memory, probe=probe), state)
-
-
-def stateless(state: State | None) -> bool:
-    return state is None

@@ -1,0 +1,107 @@
+"""Lines of a file, as it is: plain or gzip, any line end, any damage, and never more than one line in memory.
+
+A line ends at a newline byte and nowhere else: U+2028 and its kin are characters like others. A byte order mark and a
+carriage return before the newline are conventions, not damage.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from regard.data.log import Log
+from regard.errors import DataError
+
+LONGEST = 1_000_000  # bytes; a longer line is reported, not cut
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line's text, or None where it can't be used; `place` is `file:line`."""
+
+    place: str
+    text: str | None
+    repaired: bool = False
+
+
+@contextmanager
+def opened(path: str) -> Iterator[IO[bytes]]:
+    """A file's bytes, unpacked if it is gzip by content; `-` is standard input."""
+    if path == "-":
+        yield sys.stdin.buffer
+        return
+    with ExitStack() as stack:
+        try:
+            raw = stack.enter_context(Path(path).open("rb"))
+            packed = raw.peek(2)[:2] == b"\x1f\x8b"
+        except OSError as error:
+            raise DataError(f"{path}: {error.strerror}", "check the path") from None
+        yield io.BufferedReader(gzip.GzipFile(fileobj=raw)) if packed else raw
+
+
+def lines(path: str, log: Log, longest: int = LONGEST) -> Iterator[Line]:
+    """Every line of a file in order, the unusable ones too, so that two files stay side by side."""
+    with opened(path) as stream:
+        number = 0
+        while True:
+            number += 1
+            place = f"{path}:{number}"
+            try:
+                raw = stream.readline(longest + 2)
+                rest = 0 if not raw or raw.endswith(b"\n") or len(raw) <= longest else _skip_line(stream)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                log.skip(place, f"damaged gzip: {error}")
+                return
+            if not raw:
+                return
+            size = len(raw.rstrip(b"\r\n")) + rest
+            if size > longest:
+                log.skip(place, f"line too long: {size} bytes, and {longest} are the most")
+                yield Line(place, None)
+            else:
+                yield _decoded(raw, place, log, first=number == 1)
+
+
+def _skip_line(stream: IO[bytes]) -> int:
+    """Read to the end of the line; how many bytes that were."""
+    count = 0
+    while True:
+        piece = stream.readline(1 << 16)
+        count += len(piece.rstrip(b"\r\n"))
+        if not piece or piece.endswith(b"\n"):
+            return count
+
+
+def _decoded(raw: bytes, place: str, log: Log, first: bool) -> Line:
+    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+    if first:
+        raw = raw.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return cleaned(raw.decode(), place, log)
+    except UnicodeDecodeError as error:
+        if not log.mend(place, f"bad UTF-8: byte {raw[error.start]:#04x} at {error.start}"):
+            return Line(place, None)
+        mended = cleaned(raw.decode(errors="replace"), place, log)
+        return Line(place, mended.text, repaired=True)
+
+
+def cleaned(text: str, place: str, log: Log) -> Line:
+    """Text without what no tokenizer can take: NUL, and halves of surrogate pairs."""
+    reasons = []
+    if "\0" in text:
+        reasons.append("NUL")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        reasons.append("lone surrogate")
+    if not reasons:
+        return Line(place, text)
+    if not log.mend(place, " and ".join(reasons)):
+        return Line(place, None)
+    mended = text.replace("\0", "").encode(errors="replace" if "\0" in text else "surrogatepass")
+    return Line(place, mended.decode(errors="replace"), repaired=True)

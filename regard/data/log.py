@@ -1,0 +1,66 @@
+"""What happened to each line: kept, repaired or skipped, with its place and the reason.
+
+A bad line is never dropped in silence. The policy says what becomes of it: `skip` leaves it out, `repair` mends what
+can be mended and leaves out the rest, `stop` ends the run at the first one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Literal
+
+from regard.errors import DataError
+
+Policy = Literal["skip", "repair", "stop"]
+
+
+@dataclass
+class Log:
+    """Counts, and every problem as `file:line: reason` in a report file if one is wanted."""
+
+    policy: Policy = "skip"
+    report: Path | None = None
+    kept: int = 0
+    repaired: int = 0  # among the kept
+    skipped: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    _file: IO[str] | None = field(default=None, repr=False)
+
+    def skip(self, place: str, reason: str) -> None:
+        """A line that can't be used."""
+        if self.policy == "stop":
+            raise DataError(f"{place}: {reason}", "policy=skip leaves such lines out and counts them")
+        self.skipped += 1
+        self._note(place, reason, "skipped")
+
+    def mend(self, place: str, reason: str) -> bool:
+        """A line that could be repaired: whether it should be."""
+        if self.policy != "repair":
+            self.skip(place, reason)
+            return False
+        self._note(place, reason, "repaired")
+        return True
+
+    def keep(self, repaired: bool = False) -> None:
+        self.kept += 1
+        self.repaired += repaired
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _note(self, place: str, reason: str, what: str) -> None:
+        self.reasons[reason.partition(":")[0]] += 1
+        if self.report is not None:
+            if self._file is None:
+                self._file = self.report.open("w", encoding="utf-8")
+            self._file.write(f"{place}: {reason} ({what})\n")
+
+    def summary(self) -> str:
+        """One line for people."""
+        counts = f"{self.kept:,} kept, {self.repaired:,} of them repaired, {self.skipped:,} skipped"
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in self.reasons.most_common())
+        return f"{counts} ({reasons})" if reasons else counts

@@ -1,0 +1,255 @@
+"""Readers of parallel text: two aligned files, TSV, JSON lines, gettext catalogues, TMX; plain or gzip, streamed.
+
+Each is a spec that yields pairs of source and target. What can't be used is counted and located in the log.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+from xml.etree import ElementTree
+
+from regard.core.spec import Count, Size, Spec
+from regard.data.lines import LONGEST, Line, cleaned, lines, opened
+from regard.data.log import Log
+from regard.errors import DataError
+
+Paths = str | tuple[str, ...]
+Pair = tuple[str, str]
+
+
+class ReaderSpec(Spec):
+    """Where pairs come from."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    def pairs(self, log: Log) -> Iterator[Pair]:
+        """Source and target, one pair after the other; never the whole corpus in memory."""
+        for source, target in self.raw(log):
+            if source.text is None or target.text is None:
+                continue  # the log has it already
+            texts = source.text.strip(), target.text.strip()
+            if not all(texts):
+                log.skip(source.place, "empty: source" if not texts[0] else "empty: target")
+                continue
+            log.keep(source.repaired or target.repaired)
+            yield texts
+
+    def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
+        """Both sides of every entry, as they stand in the file; an unusable one has no text."""
+        raise NotImplementedError
+
+
+def listed(paths: Paths) -> tuple[str, ...]:
+    return (paths,) if isinstance(paths, str) else paths
+
+
+class Text(ReaderSpec):
+    """Two files, or two lists of files, whose lines are translations of each other."""
+
+    kind: Literal["text"] = "text"
+    source: Paths
+    target: Paths
+    longest: Size = LONGEST
+
+    def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
+        sources, targets = listed(self.source), listed(self.target)
+        if len(sources) != len(targets):
+            raise DataError(f"{len(sources)} source files and {len(targets)} target files", "list them in pairs")
+        for source, target in zip(sources, targets, strict=True):
+            yield from self.aligned(source, target, log)
+
+    def aligned(self, source: str, target: str, log: Log) -> Iterator[tuple[Line, Line]]:
+        ones, others = lines(source, log, self.longest), lines(target, log, self.longest)
+        for count, (one, other) in enumerate(itertools.zip_longest(ones, others)):
+            if one is None or other is None:
+                more = 1 + sum(1 for _ in (others if one is None else ones))
+                left, right = (count, count + more) if one is None else (count + more, count)
+                raise DataError(
+                    f"{source} has {left} lines and {target} has {right}: they can't be translations line by line",
+                    "check that both files are whole",
+                )
+            yield one, other
+
+
+class TSV(ReaderSpec):
+    """One line a pair, columns divided by tabs; columns count from 0."""
+
+    kind: Literal["tsv"] = "tsv"
+    path: Paths
+    source: Count = 0
+    target: Count = 1
+    longest: Size = LONGEST
+
+    def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
+        wanted = max(self.source, self.target) + 1
+        for path in listed(self.path):
+            for line in lines(path, log, self.longest):
+                if line.text is None:
+                    continue
+                columns = line.text.split("\t")
+                repaired = line.repaired
+                if len(columns) < wanted:
+                    reason = "empty line" if not line.text.strip() else f"too few columns: {len(columns)} of {wanted}"
+                    log.skip(line.place, reason)
+                    continue
+                if len(columns) > wanted and wanted == 2:
+                    if not log.mend(line.place, f"too many columns: {len(columns)}, and {wanted} are wanted"):
+                        continue
+                    repaired = True
+                yield Line(line.place, columns[self.source], repaired), Line(line.place, columns[self.target])
+
+
+class JSONL(ReaderSpec):
+    """One JSON object a line."""
+
+    kind: Literal["jsonl"] = "jsonl"
+    path: Paths
+    source: str = "source"
+    target: str = "target"
+    longest: Size = LONGEST
+
+    def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
+        for path in listed(self.path):
+            for line in lines(path, log, self.longest):
+                if line.text is None:
+                    continue
+                found = self.parsed(line, log)
+                if found is not None:
+                    sides = [cleaned(text, line.place, log) for text in found]
+                    yield sides[0], Line(line.place, sides[1].text, sides[1].repaired or line.repaired)
+
+    def parsed(self, line: Line, log: Log) -> Pair | None:
+        assert line.text is not None
+        if not line.text.strip():
+            log.skip(line.place, "empty line")
+            return None
+        try:
+            entry = json.loads(line.text)
+        except (ValueError, RecursionError):
+            log.skip(line.place, "not JSON")
+            return None
+        if not isinstance(entry, dict):
+            log.skip(line.place, "not an object")
+            return None
+        source, target = entry.get(self.source), entry.get(self.target)
+        if not isinstance(source, str) or not isinstance(target, str):
+            missing = self.source if not isinstance(source, str) else self.target
+            log.skip(line.place, f"no text: {missing!r}")
+            return None
+        return source, target
+
+
+class PO(ReaderSpec):
+    """A gettext catalogue: `msgid` and `msgstr`; a plural pairs with the last form; fuzzy entries are left out."""
+
+    kind: Literal["po"] = "po"
+    path: Paths
+    longest: Size = LONGEST
+
+    def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
+        for path in listed(self.path):
+            for place, entry in catalogue(path, log, self.longest):
+                source, target = entry.get("msgid", ""), entry.get("msgstr", "")
+                if not source:
+                    continue  # the header
+                if "fuzzy" in entry:
+                    log.skip(place, "fuzzy")
+                    continue
+                yield cleaned(source, place, log), cleaned(target, place, log)
+                plural = [key for key in entry if key.startswith("msgstr[")]
+                if "msgid_plural" in entry and plural:
+                    yield cleaned(entry["msgid_plural"], place, log), cleaned(entry[max(plural)], place, log)
+
+
+def catalogue(path: str, log: Log, longest: int) -> Iterator[tuple[str, dict[str, str]]]:
+    """Entries of a gettext file: their keywords and texts, and where they begin."""
+    entry: dict[str, str] = {}
+    keyword, begin = "", ""
+    for line in itertools.chain(lines(path, log, longest), [Line("", "")]):
+        text = (line.text or "").strip()
+        if not text:
+            if entry:
+                yield begin, _singular(entry)
+            entry, keyword = {}, ""
+        elif text.startswith("#"):
+            if text.startswith("#,") and "fuzzy" in text:
+                entry["fuzzy"] = ""
+        else:
+            begin = begin if "msgid" in entry else line.place
+            word, _, quoted = (keyword, "", text) if text.startswith('"') else text.partition(" ")
+            piece = unquoted(quoted)
+            if piece is None or not word:
+                log.skip(line.place, "not gettext")
+                continue
+            keyword = word
+            entry[word] = entry.get(word, "") + piece
+
+
+def _singular(entry: dict[str, str]) -> dict[str, str]:
+    if "msgid_plural" in entry and "msgstr" not in entry:
+        entry["msgstr"] = entry.get("msgstr[0]", "")
+    return entry
+
+
+def unquoted(text: str) -> str | None:
+    """A C string's text, or None."""
+    try:
+        found = json.loads(text.strip(), strict=False)
+    except ValueError:
+        return None
+    return found if isinstance(found, str) else None
+
+
+class TMX(ReaderSpec):
+    """A translation memory: `<tu>` with a `<tuv>` for each language; `en` matches `en-GB` too."""
+
+    kind: Literal["tmx"] = "tmx"
+    path: Paths
+    source: str
+    target: str
+
+    def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
+        for path in listed(self.path):
+            with opened(path) as stream:
+                try:
+                    yield from self.units(ElementTree.iterparse(stream, events=("start", "end")), path, log)
+                except (ElementTree.ParseError, EOFError, OSError) as error:
+                    log.skip(path, f"damaged XML: {error}")
+
+    def units(
+        self, events: Iterator[tuple[str, ElementTree.Element]], path: str, log: Log
+    ) -> Iterator[tuple[Line, Line]]:
+        _, root = next(events)
+        number = 0
+        for event, element in events:
+            if event == "end" and element.tag == "tu":
+                number += 1
+                place = f"{path}:tu {number}"
+                texts = {self.language(variant): self.segment(variant) for variant in element.iter("tuv")}
+                source, target = self.matching(texts, self.source), self.matching(texts, self.target)
+                root.clear()  # what was read is not needed any more
+                for child in root:
+                    child.clear()
+                if source is None or target is None:
+                    log.skip(place, f"no text: {self.source if source is None else self.target!r}")
+                    continue
+                yield cleaned(source, place, log), cleaned(target, place, log)
+
+    @staticmethod
+    def language(variant: ElementTree.Element) -> str:
+        named = variant.get("{http://www.w3.org/XML/1998/namespace}lang") or variant.get("lang") or ""
+        return named.lower()
+
+    @staticmethod
+    def segment(variant: ElementTree.Element) -> str:
+        segment = variant.find("seg")
+        return "" if segment is None else "".join(segment.itertext())
+
+    @staticmethod
+    def matching(texts: dict[str, str], wanted: str) -> str | None:
+        wanted = wanted.lower()
+        near = (text for language, text in texts.items() if language.partition("-")[0] == wanted)
+        return texts.get(wanted, next(near, None))

@@ -1,0 +1,217 @@
+"""Whole models where layers differ, rows differ, or a call doesn't fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from regard.core.block import BlockSpec
+from regard.core.model import Model, ModelSpec
+from regard.core.probe import Edit, Record
+from regard.core.stack import StackSpec
+from regard.errors import InputError, SpecError
+from regard.mixers.attention import Attention
+from regard.models import preset
+from regard.parts.embedding import Tokens
+from regard.parts.head import Vocabulary
+from regard.parts.initial import Xavier
+
+
+def language_model(*mixers: Any, bias: Any = None) -> Model:
+    torch.manual_seed(0)
+    stack = StackSpec(
+        width=16,
+        depth=len(mixers),
+        embedding=Tokens(vocabulary=9),
+        blocks=tuple(BlockSpec(mix=mixer) for mixer in mixers),
+        bias=bias,
+    )
+    return ModelSpec(decoder=stack, head=Vocabulary(), init=Xavier()).build().eval()
+
+
+def attention(**settings: Any) -> Attention:
+    return Attention(heads=2, causal=True, **settings)
+
+
+BIASED = {
+    "alibi then window": language_model(attention(position="alibi"), attention(position="alibi", window=4)),
+    "window then alibi": language_model(attention(position="alibi", window=4), attention(position="alibi")),
+    "two windows": language_model(attention(position="alibi", window=4), attention(position="alibi", window=2)),
+    "shared": language_model(attention(), attention(window=3), bias={"kind": "bucketed", "heads": 2}),
+    "shared and own": language_model(attention(position="alibi"), bias={"kind": "bucketed", "heads": 2}),
+}
+
+
+@pytest.mark.parametrize("name", BIASED)
+@pytest.mark.parametrize("chunk", [1, 3])
+@torch.no_grad()
+def test_layers_that_look_differently_far_keep_their_own_biases(name: str, chunk: int) -> None:
+    """Rows of different lengths put a ring's keys and a buffer's at different positions."""
+    model = BIASED[name]
+    tokens = torch.randint(9, (2, 9), generator=torch.Generator().manual_seed(1))
+    valid = torch.tensor([[True] * 4, [True] * 2 + [False] * 2])
+    state = model.start(2)
+    model.step(tokens[:, :4], state, valid=valid)
+    found = model.step(tokens[:, 4 : 4 + chunk], state)
+    for row, length in enumerate((4, 2)):
+        alone = torch.cat((tokens[row, :length], tokens[row, 4 : 4 + chunk]))[None]
+        torch.testing.assert_close(found[row], model(alone)[0, -1], atol=1e-5, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_a_window_is_recorded_by_position_while_stepping() -> None:
+    model = language_model(attention(window=3))
+    tokens, once, stepwise = torch.randint(9, (2, 7)), Record("*.weights"), Record("*.weights")
+    model(tokens, probe=once)
+    state = model.start(2)
+    for chunk in tokens.split([1, 1, 3, 1, 1], 1):
+        model.step(chunk, state, probe=stepwise)
+    name = "decoder.blocks.0.mix.weights"
+    torch.testing.assert_close(stepwise[name], once[name])
+
+
+@pytest.mark.parametrize("name", ["mean-pool", "llama-tiny", "luong", "deepseek-tiny"])
+@torch.no_grad()
+def test_an_edit_changes_a_step_as_it_changes_the_whole(name: str) -> None:
+    torch.manual_seed(0)
+    model = preset(name, width=16, vocabulary=9, depth=2).build().eval()
+    tokens = torch.randint(9, (2, 5))
+    memory = model.encode(tokens)
+    for change in (torch.zeros_like, lambda weights: weights * 0.5):
+        edit = Edit({"decoder.*.weights": change})
+        whole = model(tokens, memory, probe=edit)
+        assert not torch.allclose(whole, model(tokens, memory))
+        state = model.start(2, memory)
+        steps = [model.step(word, state, probe=edit) for word in tokens.unbind(1)]
+        torch.testing.assert_close(torch.stack(steps, 1), whole, atol=1e-4, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_an_idle_row_may_stand_at_the_end_of_its_context() -> None:
+    model = preset("gpt2", width=64, depth=1, vocabulary=9, context=4).build().eval()
+    state = model.start(2)
+    model.step(torch.randint(9, (2, 4)), state, valid=torch.tensor([[True] * 4, [True] * 2 + [False] * 2]))
+    assert model.step(torch.tensor([1, 1]), state, valid=torch.tensor([[False], [True]])).isfinite().all()
+    with pytest.raises(InputError, match="5 positions"):
+        model.step(torch.tensor([1, 1]), state)
+
+
+@torch.no_grad()
+def test_a_running_mean_counts_past_what_half_precision_can() -> None:
+    model = preset("mean-pool", width=16, depth=1, vocabulary=9).build().eval().to(torch.bfloat16)
+    state = model.start(1, model.encode(torch.tensor([[1, 2]])))
+    for _ in range(300):
+        model.step(torch.tensor([3]), state)
+    mixed = state.blocks.parts[0].parts[0]  # type: ignore[union-attr]
+    assert int(mixed.count) == 300
+
+
+@torch.no_grad()
+def test_a_copied_state_goes_its_own_way() -> None:
+    model = preset("llama-tiny", vocabulary=9).build().eval()
+    state = model.start(1, room=8)
+    model.step(torch.tensor([[1, 2, 3]]), state)
+    other = state.copy()
+    expected = model.step(torch.tensor([4]), state.copy())
+    model.step(torch.tensor([5]), other)
+    torch.testing.assert_close(model.step(torch.tensor([4]), state), expected)
+
+
+def test_dropout_on_the_weights_is_unbiased_and_only_in_training() -> None:
+    torch.manual_seed(0)
+    model = language_model(attention(dropout=0.5))
+    tokens = torch.randint(9, (1, 6))
+    calm = model(tokens)
+    torch.testing.assert_close(model(tokens), calm)
+    model.train()
+    draws = torch.stack([model(tokens) for _ in range(3000)])
+    assert not torch.equal(draws[0], draws[1])
+    torch.testing.assert_close(draws.mean(0), calm, atol=0.05, rtol=0.05)
+
+
+class TestWhatDoesNotFit:
+    model = preset("gpt2", width=64, depth=1, vocabulary=9).build().eval()
+
+    def test_rows_that_are_not_the_states(self) -> None:
+        state = self.model.start(3)
+        with pytest.raises(InputError, match="1 rows of tokens for a state of 3 rows"):
+            self.model.step(torch.tensor([1]), state)
+
+    def test_nothing_at_all(self) -> None:
+        for shape in ((0, 3), (3, 0)):
+            with pytest.raises(InputError, match="nothing to read"):
+                self.model(torch.zeros(shape, dtype=torch.long))
+
+    def test_a_mask_with_holes_or_of_numbers(self) -> None:
+        with pytest.raises(InputError, match="holes"):
+            self.model(torch.zeros(1, 3, dtype=torch.long), valid=torch.tensor([[True, False, True]]))
+        with pytest.raises(InputError, match=r"mask\.bool"):
+            self.model(torch.zeros(1, 3, dtype=torch.long), valid=torch.ones(1, 3, dtype=torch.long))
+
+
+def stack(width: int = 16, vocabulary: int = 9, **block: Any) -> StackSpec:
+    return StackSpec(width=width, depth=1, embedding=Tokens(vocabulary=vocabulary), blocks=(BlockSpec(**block),))
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            {
+                "encoder": stack(width=32, mix=Attention()),
+                "decoder": stack(mix=attention(), cross=Attention(over="memory")),
+            },
+            "decoder.blocks.0 reads a memory of width 16, and the encoder leaves one of 32",
+        ),
+        (
+            {"encoder": stack(cross=Attention(over="memory")), "decoder": stack(mix=attention())},
+            "encoder.blocks.0 reads a memory of width 16, and there is none",
+        ),
+        (
+            {"encoder": stack(vocabulary=30, mix=Attention()), "decoder": stack(mix=attention()), "share": True},
+            "a table of 9 words of 16 can't serve a vocabulary of 30 words of 16",
+        ),
+    ],
+    ids=["widths", "cross in the encoder", "vocabularies"],
+)
+def test_stacks_that_do_not_fit_are_refused(spec: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        ModelSpec(**spec, head=Vocabulary(), init=Xavier()).build()
+
+
+def test_a_shared_bias_for_other_heads_is_refused() -> None:
+    with pytest.raises(SpecError, match="serves 3 heads, and a block's mix has heads 2"):
+        language_model(attention(), bias={"kind": "bucketed", "heads": 3})
+
+
+def test_a_memory_of_another_width_is_read_when_told() -> None:
+    spec = ModelSpec(
+        encoder=stack(width=32, mix=Attention()),
+        decoder=stack(mix=attention(), cross=Attention(over="memory", memory=32)),
+        head=Vocabulary(),
+        init=Xavier(),
+    )
+    model, tokens = spec.build(), torch.randint(9, (2, 4))
+    assert model(tokens, model.encode(tokens)).shape == (2, 4, 9)
+
+
+@pytest.mark.parametrize(
+    "position",
+    [
+        {"kind": "rotary", "base": 1.0},
+        {"kind": "rotary", "scaling": {"kind": "dynamic", "factor": 2.0, "context": 8}},
+        {"kind": "bucketed", "buckets": 1},
+        {"kind": "bucketed", "farthest": 16},
+    ],
+    ids=str,
+)
+def test_positions_that_cannot_be_computed_are_refused(position: dict[str, Any]) -> None:
+    with pytest.raises(SpecError):
+        Attention.parse({"heads": 8, "position": position}).build(16)
+
+
+def test_sizes_beyond_any_machine_are_refused() -> None:
+    with pytest.raises(SpecError, match="no machine"):
+        preset("mixtral-8x7b", experts=2**24, hidden=2**24, width=2**24, heads=1, kv_heads=1).build()

@@ -1,0 +1,55 @@
+"""The six scores against their formulas, pair by pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.errors import InputError, SpecError
+from regard.parts.score import ScoreSpec
+
+QUERY, MEMORY = 6, 8
+Formula = Callable[[Any, Tensor, Tensor, int], Tensor]
+
+FORMULAS: dict[str, tuple[int, Formula]] = {
+    "dot": (MEMORY, lambda s, q, k, at: q @ k),
+    "scaled": (MEMORY, lambda s, q, k, at: q @ k / MEMORY**0.5),
+    "multiplicative": (QUERY, lambda s, q, k, at: q @ s.key.weight @ k),
+    "reduced": (QUERY, lambda s, q, k, at: (s.query.weight @ q) @ (s.key.weight @ k)),
+    "additive": (
+        QUERY,
+        lambda s, q, k, at: s.score.weight[0] @ torch.tanh(s.query.weight @ q + s.query.bias + s.key.weight @ k),
+    ),
+    "location": (QUERY, lambda s, q, k, at: s.query.weight[at] @ q + s.query.bias[at]),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(ScoreSpec.kinds))
+@torch.no_grad()
+def test_a_score_is_its_formula(kind: str) -> None:
+    torch.manual_seed(0)
+    width, formula = FORMULAS[kind]
+    score = ScoreSpec.parse(kind).build(width, MEMORY)
+    queries, memory = torch.randn(2, 3, width), torch.randn(2, 5, MEMORY)
+    found = score(queries, score.prepare(memory))
+    assert found.shape == (2, 3, 5)
+    for row in range(2):
+        for query in range(3):
+            for key in range(5):
+                expected = formula(score, queries[row, query], memory[row, key], key)
+                torch.testing.assert_close(found[row, query, key], expected, atol=1e-5, rtol=1e-4)
+
+
+def test_a_dot_of_two_widths_is_refused() -> None:
+    with pytest.raises(SpecError, match="queries have 6, keys 8"):
+        ScoreSpec.parse("dot").build(6, 8)
+
+
+def test_a_location_beyond_the_last_is_refused() -> None:
+    score = ScoreSpec.parse({"kind": "location", "longest": 4}).build(6, 8)
+    with pytest.raises(InputError, match="4 positions, and the source has 5"):
+        score.prepare(torch.randn(1, 5, 8))
