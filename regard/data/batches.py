@@ -1,0 +1,134 @@
+"""Batches: sentences of like length together, as many as fit a budget of tokens, in an order that can be resumed.
+
+The order is a function of (seed, epoch, position): a run that stops at batch 700 of epoch 3 goes on with batch 701 of
+the same shuffle. Preparation runs ahead of the model in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeVar
+
+import torch
+from torch import Tensor
+
+from regard.core.spec import Size, Spec
+from regard.errors import DataError
+
+T = TypeVar("T")
+
+
+@dataclass
+class Batch:
+    """Source and target as rectangles, pads last; `valid` is True for real tokens."""
+
+    source: Tensor  # (rows, time)
+    source_valid: Tensor
+    target: Tensor  # (rows, time), from begin to end
+    target_valid: Tensor
+    tokens: int  # real target tokens to predict
+
+
+class BatchSpec(Spec):
+    """How large a batch is."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kind: Literal["batches"] = "batches"
+    tokens: Size = 4096  # in the padded rectangle of the longer side
+    longest: Size = 256  # tokens of a sentence; longer ones are left out and counted
+    buckets: Size = 8  # batches that are sorted by length among themselves; more: less padding, less chance
+
+    def plan(self, lengths: Sequence[tuple[int, int]], seed: int, epoch: int) -> list[list[int]]:
+        """Which sentences make each batch of an epoch, from their source and target lengths."""
+        chance = random.Random(f"{seed}/{epoch}")
+        order = [n for n, pair in enumerate(lengths) if max(pair) <= self.longest]
+        if not order:
+            raise DataError(f"no sentence has at most {self.longest} tokens", "batches.longest=…")
+        chance.shuffle(order)
+        planned: list[list[int]] = []
+        mean = sum(max(lengths[n]) for n in order) / len(order)
+        pool = max(1, int(self.buckets * self.tokens / mean))  # sentences in so many batches
+        for first in range(0, len(order), pool):
+            nearby = sorted(order[first : first + pool], key=lambda n: (max(lengths[n]), min(lengths[n])))
+            planned += self._cut(nearby, lengths)
+        chance.shuffle(planned)
+        return planned
+
+    def _cut(self, ordered: list[int], lengths: Sequence[tuple[int, int]]) -> list[list[int]]:
+        """Sentences in ascending length, cut where the rectangle would outgrow the budget."""
+        batches: list[list[int]] = []
+        batch: list[int] = []
+        for n in ordered:
+            if batch and max(lengths[n]) * (len(batch) + 1) > self.tokens:
+                batches.append(batch)
+                batch = []
+            batch.append(n)
+        return [*batches, batch] if batch else batches
+
+
+def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
+    """A rectangle of token numbers, pads last, and where the real ones are."""
+    time = max(len(row) for row in rows)
+    table = torch.tensor([[*row, *[pad] * (time - len(row))] for row in rows])
+    lengths = torch.tensor([len(row) for row in rows])
+    return table, torch.arange(time)[None] < lengths[:, None]
+
+
+def assembled(
+    sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], pad: int, begin: int, end: int
+) -> Batch:
+    """A batch from token numbers; the source ends with the end token, the target has begin and end."""
+    source, source_valid = padded([[*row, end] for row in sources], pad)
+    target, target_valid = padded([[begin, *row, end] for row in targets], pad)
+    return Batch(source, source_valid, target, target_valid, sum(len(row) + 1 for row in targets))
+
+
+def ahead(items: Iterator[T], depth: int = 4) -> Iterator[T]:
+    """The same items, prepared up to `depth` early by a thread; its error is raised here, and leaving early ends it."""
+    ready: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue(depth)
+    stopped = threading.Event()
+
+    def put(item: T | None, error: BaseException | None) -> None:
+        while not stopped.is_set():
+            try:
+                ready.put((item, error), timeout=0.1)
+                return
+            except queue.Full:
+                continue
+
+    def work() -> None:
+        try:
+            for item in items:
+                put(item, None)
+                if stopped.is_set():
+                    return
+            put(None, StopIteration())
+        except BaseException as error:
+            put(None, error)
+
+    thread = threading.Thread(target=work, name="batches", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error = ready.get()
+            if isinstance(error, StopIteration):
+                return
+            if error is not None:
+                raise error
+            yield item  # type: ignore[misc]
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def endless(plan: Callable[[int], Sequence[T]], epoch: int = 0, position: int = 0) -> Iterator[tuple[int, int, T]]:
+    """Epoch, position and item, from a place in the order on, for ever."""
+    while True:
+        items = plan(epoch)
+        for place in range(position, len(items)):
+            yield epoch, place, items[place]
+        epoch, position = epoch + 1, 0

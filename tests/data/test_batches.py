@@ -1,0 +1,102 @@
+"""Batches: nothing lost, nothing twice, within the budget, in an order that can be resumed."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from regard.data.batches import BatchSpec, ahead, assembled, endless
+from regard.errors import DataError
+
+CHANCE = random.Random(0)
+LENGTHS = [(CHANCE.randint(1, 40), CHANCE.randint(1, 40)) for _ in range(3000)]
+SPEC = BatchSpec(tokens=500, longest=38)
+
+
+def test_every_sentence_that_fits_is_there_once() -> None:
+    planned = SPEC.plan(LENGTHS, seed=1, epoch=0)
+    fitting = {n for n, pair in enumerate(LENGTHS) if max(pair) <= 38}
+    found = [n for batch in planned for n in batch]
+    assert len(found) == len(set(found))
+    assert set(found) == fitting
+
+
+def test_no_batch_outgrows_its_budget() -> None:
+    for batch in SPEC.plan(LENGTHS, seed=1, epoch=0):
+        assert len(batch) * max(max(LENGTHS[n]) for n in batch) <= 500
+
+
+def test_sentences_of_like_length_stand_together() -> None:
+    padded = real = 0
+    for batch in SPEC.plan(LENGTHS, seed=1, epoch=0):
+        padded += len(batch) * max(max(LENGTHS[n]) for n in batch)
+        real += sum(max(LENGTHS[n]) for n in batch)
+    assert real / padded > 0.9
+
+
+def test_the_order_is_a_function_of_seed_and_epoch() -> None:
+    assert SPEC.plan(LENGTHS, 1, 0) == SPEC.plan(LENGTHS, 1, 0)
+    assert SPEC.plan(LENGTHS, 1, 0) != SPEC.plan(LENGTHS, 1, 1)
+    assert SPEC.plan(LENGTHS, 1, 0) != SPEC.plan(LENGTHS, 2, 0)
+
+
+def test_a_run_that_goes_on_sees_what_it_would_have_seen() -> None:
+    def plan(epoch: int) -> list[list[int]]:
+        return SPEC.plan(LENGTHS, 1, epoch)
+
+    straight = [next_ for next_, _ in zip(endless(plan), range(400), strict=False)]
+    epoch, position, _ = straight[250]
+    resumed = [next_ for next_, _ in zip(endless(plan, epoch, position), range(150), strict=False)]
+    assert resumed == straight[250:]
+
+
+def test_nothing_that_fits_is_an_error() -> None:
+    with pytest.raises(DataError, match="at most 3 tokens"):
+        BatchSpec(longest=3).plan([(5, 5)], 0, 0)
+
+
+def test_a_batch_is_two_rectangles_with_begin_and_end() -> None:
+    batch = assembled([[7, 8], [9]], [[5], [6, 6, 6]], pad=0, begin=2, end=3)
+    assert batch.source.tolist() == [[7, 8, 3], [9, 3, 0]]
+    assert batch.target.tolist() == [[2, 5, 3, 0, 0], [2, 6, 6, 6, 3]]
+    assert batch.source_valid.tolist() == [[True, True, True], [True, True, False]]
+    assert torch.equal(batch.target_valid, batch.target != 0)
+    assert batch.tokens == 6
+
+
+def test_preparing_ahead_changes_nothing_and_runs_beside() -> None:
+    assert list(ahead(iter(range(100)))) == list(range(100))
+
+    def slow() -> Iterator[int]:
+        for n in range(10):
+            time.sleep(0.02)
+            yield n
+
+    began = time.perf_counter()
+    for _ in ahead(slow()):
+        time.sleep(0.02)
+    assert time.perf_counter() - began < 0.36  # one after the other it would be 0.4
+
+
+def test_an_error_in_preparation_is_raised_where_it_is_used() -> None:
+    def broken() -> Iterator[int]:
+        yield 1
+        raise DataError("line 2 is bad")
+
+    items = ahead(broken())
+    assert next(items) == 1
+    with pytest.raises(DataError, match="line 2"):
+        next(items)
+
+
+def test_leaving_early_ends_the_thread() -> None:
+    before = threading.active_count()
+    items = ahead(iter(range(1000)))
+    next(items)
+    items.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == before

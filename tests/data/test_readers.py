@@ -1,0 +1,220 @@
+"""Readers on good files and on every kind of damage: exact counts, places and reasons."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from regard.data.log import Log, Policy
+from regard.data.readers import ReaderSpec
+from regard.errors import DataError, SpecError
+
+
+def read(spec: Any, policy: Policy = "skip", report: Path | None = None) -> tuple[list[tuple[str, str]], Log]:
+    log = Log(policy, report)
+    found = list(ReaderSpec.parse(spec).pairs(log))
+    log.close()
+    return found, log
+
+
+def text(tmp_path: Path, source: bytes, target: bytes, **more: Any) -> dict[str, Any]:
+    (tmp_path / "a.en").write_bytes(source)
+    (tmp_path / "a.fr").write_bytes(target)
+    return {"kind": "text", "source": str(tmp_path / "a.en"), "target": str(tmp_path / "a.fr"), **more}
+
+
+def test_two_aligned_files(tmp_path: Path) -> None:
+    found, log = read(text(tmp_path, b"one\ntwo\n", b"un\ndeux\n"))
+    assert found == [("one", "un"), ("two", "deux")]
+    assert (log.kept, log.repaired, log.skipped) == (2, 0, 0)
+
+
+def test_lists_of_files_are_read_in_order(tmp_path: Path) -> None:
+    for name, content in (("1.en", "a\n"), ("1.fr", "b\n"), ("2.en", "c\n"), ("2.fr", "d\n")):
+        (tmp_path / name).write_text(content)
+    paths = {side: [str(tmp_path / f"{n}.{end}") for n in (1, 2)] for side, end in (("source", "en"), ("target", "fr"))}
+    assert read({"kind": "text", **paths})[0] == [("a", "b"), ("c", "d")]
+    with pytest.raises(DataError, match="2 source files and 1 target files"):
+        read({"kind": "text", **paths, "target": paths["target"][:1]})
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_tsv_and_jsonl_plain_and_packed(tmp_path: Path, packed: bool) -> None:
+    rows = [("one", "un"), ("dog", "chien")]
+    tsv = "".join(f"{a}\t{b}\n" for a, b in rows).encode()
+    jsonl = "".join(json.dumps({"source": a, "target": b}) + "\n" for a, b in rows).encode()
+    for kind, content in (("tsv", tsv), ("jsonl", jsonl)):
+        path = tmp_path / f"corpus.{kind}"  # gzip is known by its content, whatever the name
+        path.write_bytes(gzip.compress(content) if packed else content)
+        assert read({"kind": kind, "path": str(path)})[0] == rows
+
+
+def test_other_columns_and_keys(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("7\tone\tx\tun\n")
+    assert read({"kind": "tsv", "path": str(tmp_path / "a.tsv"), "source": 1, "target": 3})[0] == [("one", "un")]
+    (tmp_path / "a.jsonl").write_text('{"en": "one", "fr": "un"}\n')
+    spec = {"kind": "jsonl", "path": str(tmp_path / "a.jsonl"), "source": "en", "target": "fr"}
+    assert read(spec)[0] == [("one", "un")]
+
+
+def test_standard_input() -> None:
+    class Stdin:
+        buffer = io.BytesIO(b"one\tun\n")
+
+    with patch.object(sys, "stdin", Stdin()):
+        assert read({"kind": "tsv", "path": "-"})[0] == [("one", "un")]
+
+
+def test_a_gettext_catalogue(tmp_path: Path) -> None:
+    path = tmp_path / "fr.po"
+    path.write_text(
+        'msgid ""\nmsgstr ""\n"Language: fr\\n"\n\n'
+        '#: page.html\nmsgid "Save"\nmsgstr "Enregistrer"\n\n'
+        'msgid ""\n"A long "\n"line\\n"\nmsgstr "Une longue ligne\\n"\n\n'
+        '#, fuzzy\nmsgid "Guess"\nmsgstr "Deviner"\n\n'
+        'msgid "%d day"\nmsgid_plural "%d days"\nmsgstr[0] "%d jour"\nmsgstr[1] "%d jours"\n\n'
+        'msgid "Untranslated"\nmsgstr ""\n',
+        encoding="utf-8",
+    )
+    found, log = read({"kind": "po", "path": str(path)})
+    assert found == [
+        ("Save", "Enregistrer"),
+        ("A long line", "Une longue ligne"),
+        ("%d day", "%d jour"),
+        ("%d days", "%d jours"),
+    ]
+    assert log.reasons == {"fuzzy": 1, "empty": 1}
+
+
+def test_a_translation_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.tmx"
+    path.write_text(
+        '<?xml version="1.0"?><tmx version="1.4"><header/><body>'
+        '<tu><tuv xml:lang="en-GB"><seg>The <bpt i="1"/>cat</seg></tuv><tuv xml:lang="fr"><seg>Le chat</seg></tuv></tu>'
+        '<tu><tuv xml:lang="en"><seg>Dog</seg></tuv><tuv xml:lang="de"><seg>Hund</seg></tuv></tu>'
+        "</body></tmx>"
+    )
+    found, log = read({"kind": "tmx", "path": str(path), "source": "en", "target": "fr"})
+    assert found == [("The cat", "Le chat")]
+    assert log.skipped == 1
+    path.write_text("<tmx><body><tu>")
+    assert read({"kind": "tmx", "path": str(path), "source": "en", "target": "fr"})[1].reasons == {"damaged XML": 1}
+
+
+SEPARATOR = "\u2028".encode()
+
+# what a line is, and for each policy: how many are kept, of them repaired, and skipped, beside one good line
+DAMAGE: list[tuple[str, bytes, dict[str, tuple[int, int, int]]]] = [
+    ("bad UTF-8", b"caf\xe9", {"skip": (1, 0, 1), "repair": (2, 1, 0)}),
+    ("lone surrogate", b"a\xed\xa0\x80b", {"skip": (1, 0, 1), "repair": (2, 1, 0)}),
+    ("empty", b"\n", {"skip": (1, 0, 1), "repair": (1, 0, 1)}),
+    ("blank", b" \t ".replace(b"\t", b" "), {"skip": (1, 0, 1), "repair": (1, 0, 1)}),
+    ("1 MB line", b"x" * 1_000_001, {"skip": (1, 0, 1), "repair": (1, 0, 1)}),
+    ("NUL", b"a\0b", {"skip": (1, 0, 1), "repair": (2, 1, 0)}),
+    ("carriage return", b"fine\r", {"skip": (2, 0, 0), "repair": (2, 0, 0), "stop": (2, 0, 0)}),
+    ("U+2028", b"one" + SEPARATOR + b"line", {"skip": (2, 0, 0), "repair": (2, 0, 0), "stop": (2, 0, 0)}),
+    ("U+0085", "one\u0085line".encode(), {"skip": (2, 0, 0), "repair": (2, 0, 0), "stop": (2, 0, 0)}),
+]
+CASES = [(name, line, policy, counts) for name, line, each in DAMAGE for policy, counts in each.items()]
+
+
+@pytest.mark.parametrize(("name", "line", "policy", "counts"), CASES, ids=[f"{c[0]}, {c[2]}" for c in CASES])
+def test_damage_is_counted_and_located(tmp_path: Path, name: str, line: bytes, policy: Any, counts: Any) -> None:
+    for side in ("source", "target"):
+        good, bad = b"good\nfine", b"good\n" + line  # without a newline at the end
+        spec = text(tmp_path, *((bad, good) if side == "source" else (good, bad)))
+        report = tmp_path / "report.txt"
+        report.unlink(missing_ok=True)
+        found, log = read(spec, policy, report)
+        assert (log.kept, log.repaired, log.skipped) == counts
+        assert len(found) == log.kept
+        damaged = counts[1] + counts[2]
+        assert sum(log.reasons.values()) == damaged
+        if damaged:
+            place = "a.en" if side == "source" or name in ("empty", "blank") else "a.fr"
+            assert f"{place}:2: " in report.read_text()
+            with pytest.raises(DataError, match=f"{place}:2: "):
+                read(spec, "stop")
+
+
+def test_a_byte_order_mark_is_not_text(tmp_path: Path) -> None:
+    assert read(text(tmp_path, b"\xef\xbb\xbfone\n", b"un\n"), "stop")[0] == [("one", "un")]
+
+
+def test_what_is_repaired_can_be_encoded(tmp_path: Path) -> None:
+    ((source, _),) = read(text(tmp_path, b"a\0\xffb\n", b"x\n"), "repair")[0]
+    assert source == "a\ufffdb"
+    (tmp_path / "s.jsonl").write_text('{"source": "a\\ud800b\\u0000", "target": "c"}\n')
+    ((source, _),) = read({"kind": "jsonl", "path": str(tmp_path / "s.jsonl")}, "repair")[0]
+    assert source.encode() and "\0" not in source
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"), [("one\n", "too few columns"), ("a\tb\tc\n", "too many columns"), ("\n", "empty")]
+)
+def test_ragged_tsv(tmp_path: Path, line: str, reason: str) -> None:
+    (tmp_path / "a.tsv").write_text("one\tun\n" + line)
+    spec = {"kind": "tsv", "path": str(tmp_path / "a.tsv")}
+    assert read(spec)[1].skipped == 1
+    found, _ = read(spec, "repair")
+    assert len(found) == (2 if "many" in reason else 1)
+    with pytest.raises(DataError, match=f"a.tsv:2: {reason}"):
+        read(spec, "stop")
+
+
+@pytest.mark.parametrize("line", ["not json", "[1]", '{"source": "a"}', '{"source": 1, "target": "b"}', "[" * 100_000])
+def test_ragged_jsonl(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"source": "a", "target": "b"}\n' + line + "\n")
+    found, log = read({"kind": "jsonl", "path": str(tmp_path / "a.jsonl")})
+    assert found == [("a", "b")]
+    assert log.skipped == 1
+
+
+@pytest.mark.parametrize("lines", [(3, 2), (2, 5), (1, 0)])
+def test_counts_that_differ_are_an_error_with_both(tmp_path: Path, lines: tuple[int, int]) -> None:
+    spec = text(tmp_path, b"a\n" * lines[0], b"b\n" * lines[1])
+    for policy in ("skip", "repair", "stop"):
+        with pytest.raises(DataError, match=rf"a.en has {lines[0]} lines and .*a.fr has {lines[1]}") as caught:
+            read(spec, policy)
+        assert caught.value.status == 3
+
+
+def test_a_truncated_gzip_is_located_and_what_came_before_is_kept(tmp_path: Path) -> None:
+    whole = gzip.compress(b"".join(b"%d\tn\n" % n for n in range(50_000)))
+    (tmp_path / "a.tsv.gz").write_bytes(whole[: len(whole) // 2])
+    spec = {"kind": "tsv", "path": str(tmp_path / "a.tsv.gz")}
+    found, log = read(spec)
+    assert 0 < len(found) < 50_000
+    assert log.reasons == {"damaged gzip": 1}
+    with pytest.raises(DataError, match=r"a.tsv.gz:\d+: damaged gzip"):
+        read(spec, "stop")
+
+
+def test_a_missing_file_is_one_clear_message(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere.tsv: No such file"):
+        read({"kind": "tsv", "path": str(tmp_path / "nowhere.tsv")})
+    with pytest.raises(SpecError, match="did you mean 'path'"):
+        read({"kind": "tsv", "paht": "x"})
+
+
+def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
+    def peak(count: int) -> int:
+        path = tmp_path / f"{count}.tsv"
+        with path.open("w") as file:
+            file.writelines(f"sentence number {n}\tphrase {n}\n" for n in range(count))
+        tracemalloc.start()
+        for _ in ReaderSpec.parse({"kind": "tsv", "path": str(path)}).pairs(Log()):
+            pass
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    assert peak(60_000) < peak(3_000) + 100_000

@@ -1,0 +1,88 @@
+"""Tokenizers: there and back, saved and loaded, and every special token in its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from regard.data.tokenizer import SPECIAL, Kind, Tokenizer, TokenizerSpec
+from regard.errors import DataError
+
+TEXTS = [
+    "I like the green cat.",
+    "J'aime le chat vert.",
+    "The cats don't like the dogs, do they?",
+    "Les chats n'aiment pas les chiens, n'est-ce pas ?",
+    "Où est l'école de mon amie ?",
+] * 20
+
+
+def trained(pieces: Any, **settings: Any) -> Tokenizer:
+    return TokenizerSpec(pieces=pieces, vocabulary=300, **settings).train(iter(TEXTS))
+
+
+@pytest.mark.parametrize("pieces", get_args(Kind))
+def test_text_comes_back(pieces: Any, tmp_path: Path) -> None:
+    tokenizer = trained(pieces)
+    rows = tokenizer.encode(TEXTS[:5])
+    found = tokenizer.decode(rows)
+    if pieces in ("wordpiece", "word"):  # spaces around punctuation aren't kept
+        assert [text.replace(" ", "") for text in found] == [text.replace(" ", "") for text in TEXTS[:5]]
+    else:
+        assert found == TEXTS[:5]
+    tokenizer.save(tmp_path / "tokenizer.json")
+    again = Tokenizer.load(tmp_path / "tokenizer.json")
+    assert again.encode(TEXTS[:5]) == rows
+    assert len(again) == len(tokenizer)
+    assert [again.engine.token_to_id(token) for token in SPECIAL] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("pieces", ["bpe", "unigram", "byte"])
+def test_any_text_comes_back_from_bytes_and_nothing_fails(pieces: Any) -> None:
+    tokenizer = trained(pieces)
+    strange = ["日本語 🐈", "", "   ", "\u2028", "a" * 10_000]
+    rows = tokenizer.encode(strange)
+    assert rows[1] == []
+    if pieces == "byte":
+        assert tokenizer.decode(rows) == strange
+    else:
+        assert tokenizer.unknown in rows[0]
+
+
+def test_dropout_cuts_differently_in_training_only() -> None:
+    tokenizer = trained("bpe", dropout=0.5)
+    plain = tokenizer.encode(TEXTS[:1])
+    assert all(tokenizer.encode(TEXTS[:1]) == plain for _ in range(5))
+    drawn = [tokenizer.encode(TEXTS[:1], training=True)[0] for _ in range(10)]
+    assert len({tuple(row) for row in drawn}) > 1
+    assert all(text == TEXTS[0] for text in tokenizer.decode(drawn))
+    assert tokenizer.encode(TEXTS[:1]) == plain
+
+
+def test_rare_words_are_unknown() -> None:
+    tokenizer = TokenizerSpec(pieces="word", least=2).train(["a a b", "a c"])
+    assert tokenizer.encode(["a b c"]) == [[4, 1, 1]]
+
+
+def test_lowercase_is_a_choice() -> None:
+    assert trained("bpe", lowercase=True).decode(trained("bpe", lowercase=True).encode(["The Cat"])) == ["the cat"]
+
+
+def test_the_vocabulary_is_as_large_as_asked_at_most() -> None:
+    for pieces in ("bpe", "unigram", "wordpiece", "word", "character"):
+        assert len(trained(pieces)) <= 300
+    assert len(trained("byte")) == 260
+
+
+def test_no_text_is_an_error() -> None:
+    with pytest.raises(DataError, match="no text"):
+        TokenizerSpec().train([])
+
+
+@pytest.mark.parametrize("content", ["", "{}", "not json", '{"model": {"type": "BPE"}}'])
+def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, content: str) -> None:
+    (tmp_path / "tokenizer.json").write_text(content)
+    with pytest.raises(DataError, match=r"tokenizer.json"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
