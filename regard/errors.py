@@ -39,6 +39,20 @@ class DataError(InputError):
     code = "data"
 
 
+class CheckpointError(RegardError):
+    """A checkpoint that is damaged, incomplete, or not for this model."""
+
+    code = "checkpoint"
+    status = 4
+
+
+class DiskError(RegardError):
+    """A disk that won't take what must be written."""
+
+    code = "disk"
+    status = 6
+
+
 class NotRewindable(RegardError):
     """A state that can't forget its last tokens, because it doesn't hold what came before them."""
 

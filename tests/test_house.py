@@ -20,6 +20,7 @@ ARROWS = {
     "models": {"core", "parts", "mixers"},
     "decode": {"core"},
     "data": {"core"},
+    "train": {"core", "data"},
 }
 COMMON = {"errors", "config", "folder"}
 

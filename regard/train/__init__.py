@@ -1,0 +1,1 @@
+"""Training: checkpoints that survive anything, and what the trainer is made of."""
