@@ -75,7 +75,7 @@ def demo(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON ob
         f"loss              {done.loss:>16.3f} nats a word, untrained; chance among {vocabulary:,} is {done.chance:.3f}"
     )
     print(f"stepping          {done.stepping_difference:>16.1e} away from the whole, at most")
-    print("\nnext: regard show", file=sys.stderr)
+    hint("regard show")
 
 
 def presets(as_json: bool) -> None:
@@ -88,7 +88,13 @@ def presets(as_json: bool) -> None:
         return
     for family, names in table.items():
         print(f"{family:12} {'  '.join(names)}")
-    print("\nnext: regard show transformer-tiny", file=sys.stderr)
+    hint("regard show transformer-tiny")
+
+
+def hint(command: str) -> None:
+    """What to type next: for people, so not among the results."""
+    sys.stdout.flush()
+    print(f"\nnext: {command}", file=sys.stderr)
 
 
 def _tree(node: Node) -> Tree:
