@@ -25,6 +25,9 @@ from regard.parts.norm import RMSNorm
 from regard.parts.position import Rotary
 
 
+Parts = tuple[Tensor, Tensor]  # content and position
+
+
 class Latent(MixerSpec):
     """Ranks and sizes as DeepSeek names them: q_lora, kv_lora, nope, rope and v."""
 
@@ -65,21 +68,21 @@ class LatentAttention(Mixer):
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         mask = view.mask
-        content, turned = self.queries(x, view)
-        latent = self.latent_norm(self.latent(x))  # (batch, time, rank)
-        turn = self.position.rotate(self.turn(x)[:, None], view)[:, 0]  # (batch, time, rotary)
+        turn = self.position.rotate(self.turn(x)[:, None], view)[:, 0]
+        held = (self.latent_norm(self.latent(x)), turn)  # (batch, time, rank) and (batch, time, rotary)
         whole = state is None or (state.length == 0 and mask.valid is None)
-        seen = state.extend((latent, turn), mask) if isinstance(state, Slots) else None
+        seen = state.extend(held, mask) if isinstance(state, Slots) else None
         if whole or seen is None:
             allowed, causal = mask.table(True, None, explicit=view.probe is not None), True
         else:
             (latent, turn), allowed, causal = seen.tensors, seen.allowed, False
+            held = (latent, turn)
         few = state is not None and mask.time == 1
         attend = self.attend_latents if few else self.attend_rebuilt
-        y = attend(content, turned, latent, turn, allowed, causal and allowed is None, view)
+        y = attend(self.queries(x, view), held, allowed, causal and allowed is None, view)
         return self.output(y.transpose(1, 2).flatten(2))
 
-    def queries(self, x: Tensor, view: View) -> tuple[Tensor, Tensor]:
+    def queries(self, x: Tensor, view: View) -> Parts:
         """Content and rotary parts: (batch, heads, time, size) and (batch, heads, time, rotary)."""
         if self.query_latent is not None and self.query_norm is not None:
             x = self.query_norm(self.query_latent(x))
@@ -87,40 +90,22 @@ class LatentAttention(Mixer):
         content, turned = query.split((self.spec.size, self.spec.rotary), -1)
         return content, self.position.rotate(turned, view)
 
-    def attend_rebuilt(
-        self,
-        content: Tensor,
-        turned: Tensor,
-        latent: Tensor,
-        turn: Tensor,
-        allowed: Tensor | None,
-        causal: bool,
-        view: View,
-    ) -> Tensor:
+    def attend_rebuilt(self, query: Parts, held: Parts, allowed: Tensor | None, causal: bool, view: View) -> Tensor:
         """Rebuild every head's keys and values, then attend as usual."""
-        spec = self.spec
+        spec, (latent, turn) = self.spec, held
         rebuilt = self.expand(latent).unflatten(-1, (spec.heads, -1)).transpose(1, 2)
         key, value = rebuilt.split((spec.size, spec.value), -1)
         key = torch.cat((key, turn[:, None].expand(-1, spec.heads, -1, -1)), -1)
-        return self.attend(torch.cat((content, turned), -1), key, value, allowed, causal, view)
+        return self.attend(torch.cat(query, -1), key, value, allowed, causal, view)
 
-    def attend_latents(
-        self,
-        content: Tensor,
-        turned: Tensor,
-        latent: Tensor,
-        turn: Tensor,
-        allowed: Tensor | None,
-        causal: bool,
-        view: View,
-    ) -> Tensor:
+    def attend_latents(self, query: Parts, held: Parts, allowed: Tensor | None, causal: bool, view: View) -> Tensor:
         """q · (W c) = (Wᵀ q) · c: move the query into the latent space, where all heads share one key."""
-        spec = self.spec
+        spec, (content, turned), (latent, _) = self.spec, query, held
         weight = self.expand.weight.view(spec.heads, spec.size + spec.value, spec.rank)
         to_key, to_value = weight.split((spec.size, spec.value), 1)
-        query = torch.cat((content @ to_key, turned), -1)  # (batch, heads, queries, rank + rotary)
-        key = torch.cat((latent, turn), -1)[:, None]
-        return self.attend(query, key, latent[:, None], allowed, causal, view) @ to_value.mT
+        asked = torch.cat((content @ to_key, turned), -1)  # (batch, heads, queries, rank + rotary)
+        key = torch.cat(held, -1)[:, None]
+        return self.attend(asked, key, latent[:, None], allowed, causal, view) @ to_value.mT
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, causal: bool, view: View

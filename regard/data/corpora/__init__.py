@@ -1,0 +1,1 @@
+"""Corpora that come with the library."""

@@ -1,0 +1,83 @@
+"""The corpus as endless streams, and which stream a sentence belongs to.
+
+A sentence belongs to one split by a stable hash of its English text, whatever the seed. Some combinations of a pattern
+and a content word are kept out of train, validation and test, so that `combinations` asks for what training never saw.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Iterator
+from functools import cache
+from hashlib import blake2b
+from random import Random
+from typing import Literal, get_args
+
+from regard.data.corpora.english_french.draw import Draw
+from regard.data.corpora.english_french.lexicon import lexicon
+from regard.data.corpora.english_french.pattern import Sentence, table, weights
+from regard.data.corpora.english_french.word import Pair
+
+Split = Literal["train", "validation", "test", "combinations"]
+TOP = 2**64  # of the hash
+HELD_OUT = 0.05  # of the combinations of pattern and word
+TRAINED = 0.9  # of the sentences without one; validation and test share the rest
+# words that a pattern can't do without, or has too few of
+INDISPENSABLE = frozenset(["year", "old", "order", "easy", "difficult", "important", "useful", "dangerous", "useless"])
+
+
+def number(text: str) -> int:
+    """A stable 64-bit hash."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
+
+
+@cache
+def open_lemmas() -> frozenset[str]:
+    """The words that have enough patterns to be kept out of some."""
+    entries = lexicon()
+    kinds = (kind for kind in entries.nouns if kind not in ("game", "instrument", "container", "portion", "unit"))
+    words = {noun.lemma for kind in kinds for noun in entries.nouns[kind]}
+    words |= {verb.lemma for group in ("transitive", "intransitive") for verb in entries.verbs[group]}
+    words |= {adjective.lemma for adjective in entries.adjectives}
+    return frozenset(words - INDISPENSABLE)
+
+
+@cache
+def held_out(pattern: str, lemma: str) -> bool:
+    """Whether training never sees this word in this pattern."""
+    return lemma in open_lemmas() and number(f"{pattern} {lemma}") < HELD_OUT * TOP
+
+
+def split_of(sentence: Sentence | Pair, value: int) -> Split:
+    """The one split that a sentence belongs to, given the hash of its English text."""
+    for lemma in sentence.lemmas:
+        if held_out(sentence.pattern, lemma):
+            return "combinations"
+    if value < TRAINED * TOP:
+        return "train"
+    return "validation" if value < (1 + TRAINED) / 2 * TOP else "test"
+
+
+def sentences(seed: str) -> Iterator[Sentence]:
+    """Sentences of all splits by chance, some of them more than once."""
+    random = Random(seed).random
+    names, totals = tuple(table()), weights()
+    while True:
+        yield Sentence(names[bisect(totals, random() * totals[-1])], Draw(random))
+
+
+def pairs(split: Split, seed: int = 0) -> Iterator[Pair]:
+    """An endless stream of distinct sentences of one split, the same for the same seed."""
+    if split not in get_args(Split):
+        raise ValueError(f"split {split} is none of {', '.join(get_args(Split))}")
+    seen: set[int] = set()
+    for sentence in sentences(f"{split} {seed}"):
+        value = number(sentence.source)
+        if value not in seen and split_of(sentence, value) == split:
+            seen.add(value)
+            yield sentence.pair()
+
+
+def patterns() -> tuple[str, ...]:
+    """The names of the sentence patterns."""
+    return tuple(table())
