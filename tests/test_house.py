@@ -72,7 +72,7 @@ def test_help_imports_no_torch_and_is_quick() -> None:
         before = time.perf_counter()
         subprocess.run([sys.executable, "-m", "regard", "--help"], check=True, capture_output=True)
         times.append(time.perf_counter() - before)
-    assert min(times) < 0.5  # 0.3 s on a quiet machine; the tests beside this one take their share
+    assert min(times) < 0.8  # under 0.3 s on a quiet machine; the tests beside this one take their share
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

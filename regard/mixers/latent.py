@@ -24,7 +24,6 @@ from regard.mixers.attention import openly
 from regard.parts.norm import RMSNorm
 from regard.parts.position import Rotary
 
-
 Parts = tuple[Tensor, Tensor]  # content and position
 
 
@@ -73,7 +72,7 @@ class LatentAttention(Mixer):
         whole = state is None or (state.length == 0 and mask.valid is None)
         seen = state.extend(held, mask) if isinstance(state, Slots) else None
         if whole or seen is None:
-            allowed, causal = mask.table(True, None, explicit=view.probe is not None), True
+            allowed, causal = mask.table(True, None, explicit=view.watcher(self.path, *self.names) is not None), True
         else:
             (latent, turn), allowed, causal = seen.tensors, seen.allowed, False
             held = (latent, turn)

@@ -74,13 +74,13 @@ def test_preparing_ahead_changes_nothing_and_runs_beside() -> None:
 
     def slow() -> Iterator[int]:
         for n in range(10):
-            time.sleep(0.02)
+            time.sleep(0.05)
             yield n
 
     began = time.perf_counter()
     for _ in ahead(slow()):
-        time.sleep(0.02)
-    assert time.perf_counter() - began < 0.36  # one after the other it would be 0.4
+        time.sleep(0.05)
+    assert time.perf_counter() - began < 0.9  # one after the other it would be 1
 
 
 def test_an_error_in_preparation_is_raised_where_it_is_used() -> None:
