@@ -1,4 +1,4 @@
-"""Ratios that the design promises, measured in one run: `python bench/mixers.py [--json]`.
+"""Ratios that the design promises, measured in one run: `python bench/mixers.py [--json] [--strict]`.
 
 The sides of a ratio take turns, and the best of several rounds counts: machines are noisy, and a ratio of best times is
 the part that repeats. Whole sequences are forward and backward at (batch 8, time 1024, width 256).
@@ -158,6 +158,7 @@ def show(ratios: list[Ratio]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument("--strict", action="store_true", help="end with status 1 when a bar is missed")
     parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
     words = parser.parse_args()
     torch.manual_seed(0)
@@ -172,7 +173,8 @@ def main() -> None:
             print(json.dumps(asdict(ratio)))
     else:
         show(ratios)
-    sys.exit(0 if all(ratio.holds for ratio in ratios) else 1)
+    if words.strict and not all(ratio.holds for ratio in ratios):
+        sys.exit(1)
 
 
 if __name__ == "__main__":
