@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from regard.core.probe import Edit as Edit
     from regard.core.probe import Record as Record
     from regard.core.spec import Spec as Spec
+    from regard.decode.ensemble import Ensemble as Ensemble
+    from regard.decode.search import Search as Search
+    from regard.decode.search import search as search
     from regard.models import preset as preset
     from regard.outline import outline as outline
 
@@ -21,12 +24,15 @@ __version__ = "0.1.0"
 
 SURFACE = {
     "Edit": "regard.core.probe",
+    "Ensemble": "regard.decode.ensemble",
     "Model": "regard.core.model",
     "ModelSpec": "regard.core.model",
     "Record": "regard.core.probe",
+    "Search": "regard.decode.search",
     "Spec": "regard.core.spec",
     "outline": "regard.outline",
     "preset": "regard.models",
+    "search": "regard.decode.search",
 }
 __all__ = sorted(SURFACE)  # noqa: PLE0605
 

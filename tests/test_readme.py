@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from regard.models import presets
 from tests.test_cli import regard
 
@@ -18,13 +16,12 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("number", range(len(blocks("python"))))
-def test_the_python_runs(number: int) -> None:
+def test_the_python_runs_from_top_to_bottom() -> None:
     names: dict[str, Any] = {}
-    code = compile(blocks("python")[number], "README.md", "exec")
-    exec(code, names)
-    if "look" in names:
-        assert names["look"]["decoder.blocks.3.cross.weights"].shape == (2, 4, 7, 9)
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), names)
+    assert names["look"]["decoder.blocks.3.cross.weights"].shape == (2, 4, 7, 9)
+    assert names["best"][0][0].attention.shape == (len(names["best"][0][0].tokens), 9)
 
 
 def test_the_commands_run() -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Count, Depth, HeadSpec, Rate, Size
+from regard.core.spec import Count, Depth, HeadSpec, Positive, Rate, Size
 from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
@@ -28,13 +28,14 @@ class Bert(Settings):
     context: Size = 512
     segments: Count = 2
     activation: Activation = "gelu"
+    eps: Positive = 1e-12
     dropout: Rate = 0.1
     attention_dropout: Rate = 0.1
     head: Literal["pooler", "masking"] | HeadSpec | None = "pooler"
 
 
 def compose(s: Bert) -> ModelSpec:
-    norm = LayerNorm(eps=1e-12)
+    norm = LayerNorm(eps=s.eps)
     block = BlockSpec(
         mix=Attention(heads=head_count(s.width, s.heads, 64), dropout=s.attention_dropout),
         ffn=FeedForward(hidden=s.hidden or 4 * s.width, activation=s.activation),

@@ -41,13 +41,15 @@ class DeepSeek(Settings):
     groups: Size = 8
     top_groups: Size = 4
     scale: Positive = 2.5
+    normalise: bool = True  # the chosen experts' weights sum to 1 before they are scaled
+    eps: Positive = 1e-6  # of the blocks' norms; the latents' own stay at 1e-6
     vocabulary: Size = 129280
     base: Positive = 10000.0
     scaling: Yarn | None = Yarn(factor=40.0, context=4096, mscale=1.0, mscale_all=1.0)
 
 
 def compose(s: DeepSeek) -> ModelSpec:
-    norm = RMSNorm()
+    norm = RMSNorm(eps=s.eps)
     sharper = s.scaling.temper(s.scaling.mscale_all) ** 2 if s.scaling and s.scaling.mscale_all else 1.0
     mix = Latent(
         heads=s.heads,
@@ -69,6 +71,7 @@ def compose(s: DeepSeek) -> ModelSpec:
         groups=s.groups,
         top_groups=s.top_groups,
         scale=s.scale,
+        normalise=s.normalise,
     )
 
     def block(ffn: FeedSpec) -> BlockSpec:

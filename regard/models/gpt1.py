@@ -6,12 +6,12 @@ from typing import Literal
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Depth, Rate, Size
+from regard.core.spec import Depth, Positive, Rate, Size
 from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
 from regard.parts.embedding import Tokens
-from regard.parts.feedforward import FeedForward
+from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Normal
 from regard.parts.norm import LayerNorm
@@ -23,16 +23,19 @@ class GPT1(Settings):
     width: Size = 768
     depth: Depth = 12
     heads: Size | None = None  # one for each 64 channels, unless given
+    hidden: Size | None = None  # four times the width, unless given
     vocabulary: Size = 40478
     context: Size = 512
+    activation: Activation = "gelu-tanh"
+    eps: Positive = 1e-5
     dropout: Rate = 0.1
 
 
 def compose(s: GPT1) -> ModelSpec:
     block = BlockSpec(
         mix=Attention(heads=head_count(s.width, s.heads, 64), causal=True, dropout=s.dropout),
-        ffn=FeedForward(activation="gelu-tanh"),
-        norm=LayerNorm(),
+        ffn=FeedForward(hidden=s.hidden or 4 * s.width, activation=s.activation),
+        norm=LayerNorm(eps=s.eps),
         place="post",
         dropout=s.dropout,
     )

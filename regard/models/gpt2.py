@@ -10,7 +10,7 @@ from typing import Literal
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Depth, Rate, Size
+from regard.core.spec import Depth, Positive, Rate, Size
 from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
@@ -32,6 +32,8 @@ class GPT2(Settings):
     context: Size = 1024
     band: Size | None = None  # every second layer sees only so many tokens
     activation: Activation = "gelu-tanh"
+    eps: Positive = 1e-5
+    tied: bool = True
     dropout: Rate = 0.1
     attention_dropout: Rate = 0.0
 
@@ -40,7 +42,7 @@ def compose(s: GPT2) -> ModelSpec:
     dense = Attention(heads=head_count(s.width, s.heads, 64), causal=True, dropout=s.attention_dropout)
     mixers = (dense,) if s.band is None else (dense, dense.replace(window=s.band))
     ffn = FeedForward(hidden=s.hidden or 4 * s.width, activation=s.activation)
-    norm = LayerNorm()
+    norm = LayerNorm(eps=s.eps)
     embedding = Tokens(vocabulary=s.vocabulary, position=Learned(context=s.context), dropout=s.dropout)
     return ModelSpec(
         decoder=StackSpec(
@@ -50,7 +52,7 @@ def compose(s: GPT2) -> ModelSpec:
             blocks=tuple(BlockSpec(mix=mix, ffn=ffn, norm=norm, dropout=s.dropout) for mix in mixers),
             norm=norm,
         ),
-        head=Vocabulary(),
+        head=Vocabulary(tied=s.tied, size=s.vocabulary),
         init=Normal(residual=True),
     )
 

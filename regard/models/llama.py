@@ -11,7 +11,7 @@ from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
 from regard.parts.embedding import Tokens
-from regard.parts.feedforward import FeedForward
+from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Normal
 from regard.parts.norm import RMSNorm
@@ -26,7 +26,10 @@ class Decoder(Settings):
     depth: Depth = 32
     heads: Size | None = None  # one for each 128 channels, unless given
     kv_heads: Size | None = None  # as many as heads, unless given
+    size: Size | None = None  # of a head: width / heads, unless given
     hidden: Size = 11008
+    activation: Activation = "silu"
+    bias: bool = False  # of attention's four projections
     vocabulary: Size = 32000
     window: Size | None = None
     base: Positive = 10000.0
@@ -44,10 +47,11 @@ def attention(s: Decoder) -> Attention:
     return Attention(
         heads=head_count(s.width, s.heads, 128),
         kv_heads=s.kv_heads,
+        size=s.size,
         causal=True,
         window=s.window,
         position=Rotary(base=s.base, scaling=s.scaling),
-        bias=False,
+        bias=s.bias,
     )
 
 
@@ -64,7 +68,7 @@ def stacked(s: Decoder, ffn: FeedSpec) -> ModelSpec:
 
 
 def compose(s: Decoder) -> ModelSpec:
-    return stacked(s, FeedForward(hidden=s.hidden, activation="silu", gated=True, bias=False))
+    return stacked(s, FeedForward(hidden=s.hidden, activation=s.activation, gated=True, bias=False))
 
 
 family = Family(

@@ -21,7 +21,7 @@ class Mixtral(Decoder):
 
 
 def compose(s: Mixtral) -> ModelSpec:
-    return stacked(s, Experts(hidden=s.hidden, experts=s.experts, top=s.top))
+    return stacked(s, Experts(hidden=s.hidden, experts=s.experts, top=s.top, activation=s.activation))
 
 
 family = Family(Mixtral, compose, {"mixtral-8x7b": {}}, hf=("mixtral",))

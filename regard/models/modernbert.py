@@ -11,7 +11,7 @@ from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
 from regard.parts.embedding import Tokens
-from regard.parts.feedforward import FeedForward
+from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Normal
 from regard.parts.norm import LayerNorm
@@ -25,6 +25,8 @@ class ModernBert(Settings):
     heads: Size | None = None  # one for each 64 channels, unless given
     hidden: Size = 1152
     vocabulary: Size = 50368
+    activation: Activation = "gelu"
+    eps: Positive = 1e-5
     local: Size = 128  # tokens that a local layer sees, half on each side
     every: Size = 3  # one layer in so many sees everything
     base: Positive = 160000.0
@@ -34,11 +36,11 @@ class ModernBert(Settings):
 
 
 def compose(s: ModernBert) -> ModelSpec:
-    norm = LayerNorm(bias=False)
+    norm = LayerNorm(eps=s.eps, bias=False)
     heads = head_count(s.width, s.heads, 64)
     everywhere = Attention(heads=heads, bias=False, position=Rotary(base=s.base))
     nearby = everywhere.replace(window=s.local // 2 + 1, position=Rotary(base=s.local_base))
-    ffn = FeedForward(hidden=s.hidden, activation="gelu", gated=True, bias=False)
+    ffn = FeedForward(hidden=s.hidden, activation=s.activation, gated=True, bias=False)
 
     def block(mix: Attention, bare: tuple[Literal["mix"], ...] = ()) -> BlockSpec:
         return BlockSpec(mix=mix, ffn=ffn, norm=norm, dropout=s.dropout, bare=bare)
@@ -46,7 +48,7 @@ def compose(s: ModernBert) -> ModelSpec:
     cycle = (block(everywhere), *(block(nearby) for _ in range(s.every - 1)))
     first = (block(everywhere, bare=("mix",)), *cycle[1:])  # the embedding has just been normalised
     embedding = Tokens(vocabulary=s.vocabulary, norm=norm, dropout=s.dropout)
-    masking = Vocabulary(bias=True, transform="gelu", transform_bias=False, norm=norm)
+    masking = Vocabulary(bias=True, transform=s.activation, transform_bias=False, norm=norm)
     return ModelSpec(
         encoder=StackSpec(width=s.width, depth=s.depth, embedding=embedding, blocks=cycle, first=first, norm=norm),
         head=masking if s.head == "masking" else s.head,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Depth, Rate, Size
+from regard.core.spec import Depth, Positive, Rate, Size
 from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings
@@ -22,6 +22,7 @@ class T5(Settings):
     kind: Literal["t5"] = "t5"
     width: Size = 512
     depth: Depth = 6
+    decoder_depth: Depth | None = None  # as the encoder, unless given
     heads: Size = 8
     size: Size = 64
     hidden: Size = 2048
@@ -31,11 +32,13 @@ class T5(Settings):
     activation: Activation = "relu"
     gated: bool = False
     tied: bool = True
+    scaled: bool | None = None  # divide by √width before the words: where they are tied, unless given
+    eps: Positive = 1e-6
     dropout: Rate = 0.1
 
 
 def compose(s: T5) -> ModelSpec:
-    norm = RMSNorm()
+    norm = RMSNorm(eps=s.eps)
     itself = Attention(heads=s.heads, size=s.size, bias=False, scale=1.0)  # the paper folds the scale into the weights
     ffn = FeedForward(hidden=s.hidden, activation=s.activation, gated=s.gated, bias=False, dropout=s.dropout)
     embedding = Tokens(vocabulary=s.vocabulary, dropout=s.dropout)
@@ -43,7 +46,7 @@ def compose(s: T5) -> ModelSpec:
     def stack(mix: Attention, cross: Attention | None) -> StackSpec:
         return StackSpec(
             width=s.width,
-            depth=s.depth,
+            depth=s.depth if cross is None else s.decoder_depth or s.depth,
             embedding=embedding,
             blocks=(BlockSpec(mix=mix, cross=cross, ffn=ffn, norm=norm, dropout=s.dropout),),
             norm=norm,
@@ -53,7 +56,7 @@ def compose(s: T5) -> ModelSpec:
     return ModelSpec(
         encoder=stack(itself, None),
         decoder=stack(itself.replace(causal=True), itself.replace(over="memory")),
-        head=Vocabulary(tied=s.tied, size=s.vocabulary, scale=s.tied),
+        head=Vocabulary(tied=s.tied, size=s.vocabulary, scale=s.tied if s.scaled is None else s.scaled),
         share=True,
         init=Normal(),
     )

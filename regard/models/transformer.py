@@ -29,7 +29,8 @@ from regard.parts.position import Sinusoidal
 class Transformer(Settings):
     kind: Literal["transformer"] = "transformer"
     width: Size = 512
-    depth: Depth = 6  # of the encoder, and of the decoder
+    depth: Depth = 6  # of the encoder, and of the decoder unless given
+    decoder_depth: Depth | None = None
     heads: Size | None = None  # one for each 64 channels, unless given
     hidden: Size | None = None  # four times the width, unless given
     vocabulary: Size = 37000
@@ -56,7 +57,8 @@ def compose(s: Transformer) -> ModelSpec:
     def stack(mixer: MixerSpec, over: MixerSpec | None) -> StackSpec:
         block = BlockSpec(mix=mixer, cross=over, ffn=ffn, norm=norm, place=s.place, dropout=s.dropout, bare=s.bare)
         closing = None if s.place == "post" else norm
-        return StackSpec(width=s.width, depth=s.depth, embedding=embedding, blocks=(block,), norm=closing)
+        depth = s.depth if over is None else s.decoder_depth or s.depth
+        return StackSpec(width=s.width, depth=depth, embedding=embedding, blocks=(block,), norm=closing)
 
     return ModelSpec(
         encoder=stack(mix.both_ways(), None),

@@ -6,12 +6,12 @@ from typing import Literal
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Depth, HeadSpec, Rate, Size
+from regard.core.spec import Depth, HeadSpec, Positive, Rate, Size
 from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
 from regard.parts.embedding import Patches
-from regard.parts.feedforward import FeedForward
+from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Classes
 from regard.parts.initial import Normal
 from regard.parts.norm import LayerNorm
@@ -27,15 +27,17 @@ class ViT(Settings):
     patch: Size = 16
     channels: Size = 3
     classes: Size = 1000
+    activation: Activation = "gelu"
+    eps: Positive = 1e-12
     dropout: Rate = 0.0
     head: HeadSpec | None = None  # the classes, unless given
 
 
 def compose(s: ViT) -> ModelSpec:
-    norm = LayerNorm(eps=1e-12)
+    norm = LayerNorm(eps=s.eps)
     block = BlockSpec(
         mix=Attention(heads=head_count(s.width, s.heads, 64)),
-        ffn=FeedForward(hidden=s.hidden or 4 * s.width, activation="gelu"),
+        ffn=FeedForward(hidden=s.hidden or 4 * s.width, activation=s.activation),
         norm=norm,
         dropout=s.dropout,
     )

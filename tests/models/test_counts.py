@@ -48,5 +48,22 @@ def test_deepseek_counts_its_routing_biases_apart() -> None:
     assert sum(bias.numel() for bias in model.buffers()) == 14_848
 
 
+def test_settings_describe_relatives_that_have_no_preset() -> None:
+    """Heads that don't fill the width (Mistral Nemo), and a deep encoder with a shallow decoder."""
+    sizes = {
+        "width": 5120,
+        "depth": 40,
+        "heads": 32,
+        "size": 128,
+        "hidden": 14336,
+        "vocabulary": 131072,
+        "window": None,
+    }
+    assert preset("mistral-7b", **sizes).build("meta").parameter_count() == 12_247_782_400
+    deep = preset("transformer-base", depth=12, decoder_depth=1)
+    assert deep.encoder is not None and deep.decoder is not None
+    assert (deep.encoder.depth, deep.decoder.depth) == (12, 1)
+
+
 def test_every_model_of_the_path_is_there() -> None:
     assert set(WANTED.split()) <= set(presets())
