@@ -79,10 +79,9 @@ def test_every_truncation_is_detected_and_stepped_over(tmp_path: Path) -> None:
     for path in sorted(newest.iterdir()):
         content = path.read_bytes()
         for length in range(len(content)):
-            if length % 7 == 0 or length > len(content) - 40:
-                path.write_bytes(content[:length])
-                with pytest.raises(CheckpointError, match=path.name.split(".")[0]):
-                    verified(newest)
+            path.write_bytes(content[:length])
+            with pytest.raises(CheckpointError, match=path.name.split(".")[0]):
+                verified(newest)
         path.unlink()
         assert whole(store) == 1
         assert str(path) in warnings[-1]
@@ -95,7 +94,7 @@ def test_flips_swaps_and_strays_are_detected(tmp_path: Path) -> None:
     save(store, 1)
     newest = save(store, 2)
     files = sorted(newest.iterdir())
-    for _ in range(600):
+    for _ in range(2000):
         path = chance.choice(files)
         content = path.read_bytes()
         damaged = bytearray(content)
