@@ -134,3 +134,10 @@ class Mask:
         if self.valid is None or self.trailing:
             return x
         return torch.zeros_like(x).scatter(1, self.order[..., None].expand_as(x), x)
+
+
+def average(x: Tensor, valid: Tensor | None) -> Tensor:
+    """The mean of each row's real positions: (rows, time, width) -> (rows, width)."""
+    if valid is None:
+        return x.mean(1)
+    return (x * valid[..., None]).sum(1) / valid.sum(1, keepdim=True).clamp(min=1)

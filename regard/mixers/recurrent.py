@@ -14,7 +14,7 @@ from typing import Literal, Self
 import torch
 from torch import Tensor, nn
 
-from regard.core.mask import Mask
+from regard.core.mask import Mask, average
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.spec import Rate, Size, divides
 from regard.core.state import State
@@ -83,7 +83,7 @@ class Bridge(nn.Module):
             return cell.zeros(rows, like)
         memory = view.recall(path)
         if self.how == "mean":
-            vector = mean(memory.states, memory.valid)
+            vector = average(memory.states, memory.valid)
         elif memory.final is None:
             raise InputError(f"{path} starts from the encoder's last state, and this encoder leaves none", "start=mean")
         elif self.how == "final":
@@ -104,13 +104,6 @@ class Bridge(nn.Module):
             )
         pieces = [final[:, piece] for piece in range(min(cell.pieces, final.shape[1]))]
         return tuple(pieces + [torch.zeros_like(pieces[0])] * (cell.pieces - len(pieces)))
-
-
-def mean(states: Tensor, valid: Tensor | None) -> Tensor:
-    """The average real position: (batch, keys, width) -> (batch, width)."""
-    if valid is None:
-        return states.mean(1)
-    return (states * valid[..., None]).sum(1) / valid.sum(1, keepdim=True).clamp(min=1)
 
 
 class Recurrence(Mixer):

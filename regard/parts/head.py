@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.mask import average
 from regard.core.mixer import Part
 from regard.core.spec import HeadSpec, NormSpec, Rate, Size, built
 from regard.core.view import View
@@ -80,9 +81,7 @@ class Pooled(Part):
         """(batch, time, width) -> (batch, width)"""
         valid = view.mask.valid
         if self.pool == "mean":
-            if valid is None:
-                return x.mean(1)
-            return (x * valid[..., None]).sum(1) / valid.sum(1, keepdim=True).clamp(min=1)
+            return average(x, valid)
         if valid is None:
             return x[:, 0 if self.pool == "first" else -1]
         order = torch.arange(valid.shape[1], device=x.device)
