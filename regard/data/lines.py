@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -20,11 +21,12 @@ from regard.data.log import Log
 from regard.errors import DataError
 
 LONGEST = 1_000_000  # bytes; a longer line is reported, not cut
+HALVES = re.compile("[\ud800-\udfff]")  # of surrogate pairs: not characters
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line's text, or None where it can't be used; `place` is `file:line`."""
+    """A line's text, or None where it was rejected; `place` is `file:line`."""
 
     place: str
     text: str | None
@@ -63,7 +65,7 @@ def lines(path: str, log: Log, longest: int = LONGEST) -> Iterator[Line]:
                 return
             size = len(raw.rstrip(b"\r\n")) + rest
             if size > longest:
-                log.skip(place, f"line too long: {size} bytes, and {longest} are the most")
+                log.reject(place, f"line too long: {size} bytes, and {longest} are the most")
                 yield Line(place, None)
             else:
                 yield _decoded(raw, place, log, first=number == 1)
@@ -97,11 +99,10 @@ def cleaned(text: str, place: str, log: Log) -> Line:
     reasons = []
     if "\0" in text:
         reasons.append("NUL")
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if HALVES.search(text):
         reasons.append("lone surrogate")
     if not reasons:
         return Line(place, text)
     if not log.mend(place, " and ".join(reasons)):
         return Line(place, None)
-    mended = text.replace("\0", "").encode(errors="replace" if "\0" in text else "surrogatepass")
-    return Line(place, mended.decode(errors="replace"), repaired=True)
+    return Line(place, HALVES.sub("\ufffd", text.replace("\0", "")), repaired=True)

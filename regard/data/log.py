@@ -28,17 +28,25 @@ class Log:
     reasons: Counter[str] = field(default_factory=Counter)
     _file: IO[str] | None = field(default=None, repr=False)
 
-    def skip(self, place: str, reason: str) -> None:
-        """A line that can't be used."""
+    def reject(self, place: str, reason: str) -> None:
+        """Something that can't be used; the entry that it belongs to is counted by `drop`, once."""
         if self.policy == "stop":
             raise DataError(f"{place}: {reason}", "policy=skip leaves such lines out and counts them")
-        self.skipped += 1
         self._note(place, reason, "skipped")
 
+    def drop(self) -> None:
+        """An entry is left out."""
+        self.skipped += 1
+
+    def skip(self, place: str, reason: str) -> None:
+        """An entry that can't be used is left out."""
+        self.reject(place, reason)
+        self.drop()
+
     def mend(self, place: str, reason: str) -> bool:
-        """A line that could be repaired: whether it should be."""
+        """Something that could be repaired: whether it should be."""
         if self.policy != "repair":
-            self.skip(place, reason)
+            self.reject(place, reason)
             return False
         self._note(place, reason, "repaired")
         return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar, Literal
 from xml.etree import ElementTree
 
@@ -29,7 +30,8 @@ class ReaderSpec(Spec):
         """Source and target, one pair after the other; never the whole corpus in memory."""
         for source, target in self.raw(log):
             if source.text is None or target.text is None:
-                continue  # the log has it already
+                log.drop()
+                continue
             texts = source.text.strip(), target.text.strip()
             if not all(texts):
                 log.skip(source.place, "empty: source" if not texts[0] else "empty: target")
@@ -87,19 +89,23 @@ class TSV(ReaderSpec):
         wanted = max(self.source, self.target) + 1
         for path in listed(self.path):
             for line in lines(path, log, self.longest):
-                if line.text is None:
-                    continue
-                columns = line.text.split("\t")
-                repaired = line.repaired
-                if len(columns) < wanted:
-                    reason = "empty line" if not line.text.strip() else f"too few columns: {len(columns)} of {wanted}"
-                    log.skip(line.place, reason)
-                    continue
-                if len(columns) > wanted and wanted == 2:
-                    if not log.mend(line.place, f"too many columns: {len(columns)}, and {wanted} are wanted"):
-                        continue
-                    repaired = True
-                yield Line(line.place, columns[self.source], repaired), Line(line.place, columns[self.target])
+                yield self.columns(line, wanted, log)
+
+    def columns(self, line: Line, wanted: int, log: Log) -> tuple[Line, Line]:
+        """The two columns of a line, without text where they can't be had."""
+        nothing = Line(line.place, None)
+        if line.text is None:
+            return nothing, nothing
+        found, repaired = line.text.split("\t"), line.repaired
+        if len(found) < wanted:
+            empty = not line.text.strip()
+            log.reject(line.place, "empty line" if empty else f"too few columns: {len(found)} of {wanted}")
+            return nothing, nothing
+        if len(found) > wanted and wanted == 2:
+            if not log.mend(line.place, f"too many columns: {len(found)}, and {wanted} are wanted"):
+                return nothing, nothing
+            repaired = True
+        return Line(line.place, found[self.source], repaired), Line(line.place, found[self.target])
 
 
 class JSONL(ReaderSpec):
@@ -114,30 +120,29 @@ class JSONL(ReaderSpec):
     def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
         for path in listed(self.path):
             for line in lines(path, log, self.longest):
-                if line.text is None:
-                    continue
-                found = self.parsed(line, log)
-                if found is not None:
-                    sides = [cleaned(text, line.place, log) for text in found]
-                    yield sides[0], Line(line.place, sides[1].text, sides[1].repaired or line.repaired)
+                found = None if line.text is None else self.parsed(line.text, line.place, log)
+                if found is None:
+                    yield Line(line.place, None), Line(line.place, None)
+                else:
+                    source, target = (cleaned(text, line.place, log) for text in found)
+                    yield source, replace(target, repaired=target.repaired or line.repaired)
 
-    def parsed(self, line: Line, log: Log) -> Pair | None:
-        assert line.text is not None
-        if not line.text.strip():
-            log.skip(line.place, "empty line")
+    def parsed(self, text: str, place: str, log: Log) -> Pair | None:
+        if not text.strip():
+            log.reject(place, "empty line")
             return None
         try:
-            entry = json.loads(line.text)
+            entry = json.loads(text)
         except (ValueError, RecursionError):
-            log.skip(line.place, "not JSON")
+            log.reject(place, "not JSON")
             return None
         if not isinstance(entry, dict):
-            log.skip(line.place, "not an object")
+            log.reject(place, "not an object")
             return None
         source, target = entry.get(self.source), entry.get(self.target)
         if not isinstance(source, str) or not isinstance(target, str):
             missing = self.source if not isinstance(source, str) else self.target
-            log.skip(line.place, f"no text: {missing!r}")
+            log.reject(place, f"no text: {missing!r}")
             return None
         return source, target
 
@@ -169,7 +174,10 @@ def catalogue(path: str, log: Log, longest: int) -> Iterator[tuple[str, dict[str
     entry: dict[str, str] = {}
     keyword, begin = "", ""
     for line in itertools.chain(lines(path, log, longest), [Line("", "")]):
-        text = (line.text or "").strip()
+        if line.text is None:
+            log.drop()
+            continue
+        text = line.text.strip()
         if not text:
             if entry:
                 yield begin, _singular(entry)

@@ -1,7 +1,8 @@
 """Tokenizers, by the `tokenizers` library: trained on the training data, and saved as one `tokenizer.json`.
 
 BPE (Sennrich et al. 2016, with the dropout of Provilkov et al. 2020), unigram (Kudo 2018), WordPiece, whole words,
-characters, bytes. All but WordPiece and words give back exactly the text that they were given, up to runs of spaces.
+characters, bytes. Bytes give back any text; BPE, unigram and characters whatever is written with characters that the
+corpus has; WordPiece and words lose the spaces around punctuation. All bring accents to one form (NFC).
 """
 
 from __future__ import annotations

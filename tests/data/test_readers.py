@@ -154,7 +154,16 @@ def test_what_is_repaired_can_be_encoded(tmp_path: Path) -> None:
     assert source == "a\ufffdb"
     (tmp_path / "s.jsonl").write_text('{"source": "a\\ud800b\\u0000", "target": "c"}\n')
     ((source, _),) = read({"kind": "jsonl", "path": str(tmp_path / "s.jsonl")}, "repair")[0]
-    assert source.encode() and "\0" not in source
+    assert source == "a\ufffdb"
+
+
+def test_a_pair_with_two_faults_is_one_pair_skipped(tmp_path: Path) -> None:
+    report = tmp_path / "report.txt"
+    found, log = read(text(tmp_path, b"good\na\0\n", b"bon\n\xff\n"), "skip", report)
+    assert found == [("good", "bon")]
+    assert (log.kept, log.skipped) == (1, 1)
+    assert len(report.read_text().splitlines()) == 2  # both faults are told
+    assert "1 kept, 0 of them repaired, 1 skipped" in log.summary()
 
 
 @pytest.mark.parametrize(
