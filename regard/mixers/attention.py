@@ -125,7 +125,8 @@ class MultiHead(Mixer):
         for position in (self.position, view.bias):
             if isinstance(position, Position):
                 added = view.once((position.key, label), partial(lambda p: p.bias(queries, keys()), position))
-                total = added if total is None or added is None else total + added
+                if added is not None:
+                    total = added if total is None else total + added
         return total
 
     def look_back(self, x: Tensor, view: View, state: State | None) -> Tensor:

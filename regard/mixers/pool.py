@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.spec import Size
-from regard.core.state import Memory, State
+from regard.core.state import Memory, Shared, State
 from regard.core.view import View
 from regard.errors import SpecError
 
@@ -69,7 +69,7 @@ class Mean(Mixer):
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         if self.spec.over_memory:
-            return self.output(self.over(view.recall(self.path), x, view))
+            return self.output(self.over(view.recall(self.path), x, view, state))
         mask, value = view.mask, self.value(x)
         see = view.watcher(self.path, *self.names)
         if see is not None and state is None:
@@ -93,9 +93,11 @@ class Mean(Mixer):
                 return self.output(y.to(value.dtype))
         return self.output((total / count.clamp(min=1)).to(value.dtype))
 
-    def over(self, memory: Memory, x: Tensor, view: View) -> Tensor:
+    def over(self, memory: Memory, x: Tensor, view: View, state: State | None) -> Tensor:
         """The same mean of the memory for every position: (rows, time, width)."""
-        values = self.value(memory.states)
+        values = state.tensors[0] if isinstance(state, Shared) else self.value(memory.states)
+        if state is not None:
+            state.advance(view.mask)
         states, keys = memory.states.shape[:2]
         real = values.new_ones(states, keys) if memory.valid is None else memory.valid.to(values.dtype)
         weights = real / real.sum(1, keepdim=True).clamp(min=1)  # (sentences, keys)
@@ -107,7 +109,10 @@ class Mean(Mixer):
         return (see("weights", spread) @ values.repeat_interleave(memory.fan, 0)[:, None])[:, 0]
 
     def start(self, rows: int, view: View) -> State | None:
-        if self.spec.over_memory or not self.spec.causal:
+        if self.spec.over_memory:
+            memory = view.recall(self.path)
+            return Shared(tensors=(self.value(memory.states),), fan=memory.fan)
+        if not self.spec.causal:
             return None
         like = next(self.parameters(), torch.empty(0, device=view.device))
         precise = torch.promote_types(like.dtype, torch.float32)

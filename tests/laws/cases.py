@@ -116,6 +116,11 @@ def label(spec: MixerSpec) -> str:
     return "-".join([spec.kind, *changed])
 
 
+def blind(spec: MixerSpec) -> bool:
+    """Whether its output doesn't depend on its input: the mean of a memory is the same for every query."""
+    return spec.kind == "pool" and spec.over_memory
+
+
 SPECS = every_mixer()
 CAUSAL = [spec for spec in SPECS if spec.build(WIDTH).causal]
 
