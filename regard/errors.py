@@ -46,11 +46,35 @@ class CheckpointError(RegardError):
     status = 4
 
 
+class Divergence(RegardError):
+    """A loss or a gradient that isn't finite any more."""
+
+    code = "divergence"
+    status = 5
+
+
 class DiskError(RegardError):
     """A disk that won't take what must be written."""
 
     code = "disk"
     status = 6
+
+
+class Busy(RegardError):
+    """A run folder that another process is training in."""
+
+    code = "busy"
+    status = 7
+
+
+class Stopped(RegardError):
+    """A signal ended the work; what was done is saved."""
+
+    code = "stopped"
+
+    def __init__(self, message: str, hint: str, signal: int) -> None:
+        super().__init__(message, hint)
+        self.status = 128 + signal
 
 
 class NotRewindable(RegardError):

@@ -12,17 +12,19 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "regard"
 
-# what each folder may import of its siblings; the top-level files errors, config and folder belong to everybody
+# what each folder may import of its siblings; errors, config, folder and machine belong to everybody
 ARROWS = {
     "core": set(),
     "parts": {"core"},
     "mixers": {"core", "parts"},
     "models": {"core", "parts", "mixers"},
-    "decode": {"core"},
     "data": {"core"},
-    "train": {"core", "data"},
+    "decode": {"core", "data"},
+    "lens": {"core", "decode"},
+    "tasks": {"core", "data", "decode"},
+    "train": {"core", "data", "tasks"},
 }
-COMMON = {"errors", "config", "folder"}
+COMMON = {"errors", "config", "folder", "machine"}
 
 
 def imported(path: Path) -> set[str]:

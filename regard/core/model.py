@@ -80,11 +80,17 @@ class Model(nn.Module):
         valid: Tensor | None = None,
         probe: Probe | None = None,
         extras: Extras | None = None,
+        keep: Tensor | None = None,
     ) -> Tensor:
-        """Logits for every position, teacher-forced: (batch, time, vocabulary) where the head is a vocabulary."""
+        """Logits for every position, teacher-forced: (batch, time, vocabulary) where the head is a vocabulary.
+
+        `keep`, (batch, time): score only these positions, (kept, vocabulary); a loss has no use for the others.
+        """
         stack = self._main
         view = self._view(stack, tokens, valid, memory=memory, probe=probe, extras=extras)
         x = stack(tokens, view)
+        if keep is not None:
+            x = x[keep]
         return x if self.head is None else self.head(x, view)
 
     def features(
@@ -101,8 +107,7 @@ class Model(nn.Module):
             memory = memory.serve(rows)
         elif self.encoder is not None:
             raise InputError("this model translates from a memory", "start(rows, encode(source))")
-        device = next(self.parameters()).device
-        view = View(Mask(rows, 0, device=device), memory=memory, room=room)
+        view = View(Mask(rows, 0, device=self.device), memory=memory, room=room)
         return Progress(blocks=stack.start(rows, view), memory=memory)
 
     def step(
@@ -124,6 +129,10 @@ class Model(nn.Module):
             last = (mask.valid * torch.arange(mask.time, device=tokens.device)).argmax(1)
             x = x.gather(1, last[:, None, None].expand(-1, 1, x.shape[-1]))
         return (x if self.head is None else self.head(x, view))[:, 0]
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
 
     @property
     def alignments(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ spec, a mapping with a `kind`, or the bare kind.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import (
@@ -63,12 +63,12 @@ class Spec(BaseModel, metaclass=SpecType):
             cls.kinds[name] = cls
 
     @classmethod
-    def parse(cls, settings: Any) -> Self:
-        """Read a spec from plain data; every problem in it is reported at once."""
+    def parse(cls, settings: Any, where: Callable[[tuple[str | int, ...]], str] = lambda _: "") -> Self:
+        """Read a spec from plain data; every problem in it is reported at once, with where it stands."""
         try:
             return cls.model_validate(settings)
         except ValidationError as error:
-            raise SpecError(explain(error, cls.__name__)) from None
+            raise SpecError(explain(error, cls.__name__, settings, where)) from None
 
     def replace(self, **settings: Any) -> Self:
         """This spec with other settings, validated again."""
@@ -130,17 +130,40 @@ def told(word: object, known: Iterable[str]) -> dict[str, str]:
     return {"kind": repr(word), "hint": hint}
 
 
-def explain(error: ValidationError, title: str) -> str:
+def explain(
+    error: ValidationError,
+    title: str,
+    settings: Any = None,
+    where: Callable[[tuple[str | int, ...]], str] = lambda _: "",
+) -> str:
     """One line for each problem: where it is, what is wrong, and what was given."""
-    lines = []
+    lines: list[str] = []
     for item in error.errors():
-        # pydantic names the branches of a choice too, as in literal['a','b']; those aren't places in the data
-        where = ".".join(str(part) for part in item["loc"] if "[" not in str(part)) or title
+        place = _place(item["loc"], settings)
+        name = ".".join(map(str, place)) or title
         message = item["msg"].removeprefix("Value error, ")
         given = item["input"]
-        shown = "" if isinstance(given, dict | Spec) else f" (given: {given!r})"
-        lines.append(f"{where}: {message[:1].lower()}{message[1:]}{shown}")
-    return "\n".join(lines)
+        shown = "" if isinstance(given, dict | Spec) or item["type"] == "missing" else f" (given: {given!r})"
+        lines.append(f"{where(place)}{name}: {message[:1].lower()}{message[1:]}{shown}")
+    return "\n".join(dict.fromkeys(lines))
+
+
+def _place(location: tuple[str | int, ...], settings: Any) -> tuple[str | int, ...]:
+    """Where a problem is in the data; pydantic names the branches of a choice too, and those aren't places."""
+    parts = [part for part in location if "[" not in str(part)]
+    if not isinstance(settings, dict):
+        return tuple(parts)
+    place: list[str | int] = []
+    node: Any = settings
+    for part in parts:
+        if not isinstance(node, dict | list | tuple):
+            break  # inside a plain value there are no places
+        place.append(part)
+        if isinstance(node, dict):
+            node = node.get(str(part))
+        else:
+            node = node[part] if isinstance(part, int) and part < len(node) else None
+    return tuple(place)
 
 
 def divides(part: int, whole: int, name: str, whole_name: str, fixed: bool = False) -> None:

@@ -6,11 +6,12 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from regard.core.block import Block, BlockSpec
 from regard.core.mixer import Part
 from regard.core.spec import Depth, EmbeddingSpec, NormSpec, RelativeSpec, Size, Spec, built
-from regard.core.state import Group
+from regard.core.state import Group, State
 from regard.core.view import View
 
 
@@ -25,14 +26,25 @@ class Stack(Part):
         self.blocks = nn.ModuleList(blocks)
         self.norm = norm
         self.bias = bias
+        self.recompute = False  # whoever trains may trade time for memory
 
     def forward(self, inputs: Tensor, view: View, state: Group | None = None) -> Tensor:
         view.bias = self.bias
         x = self.embedding(inputs, view)
         states = state.parts if state is not None else (None,) * len(self.blocks)
         for block, part in zip(self.blocks, states, strict=True):
-            x = block(x, view, part)
+            x = (
+                self._thrifty(block, x, view)
+                if self.recompute and self.training and idle(part)
+                else block(x, view, part)
+            )
         return x if self.norm is None else self.norm(x)
+
+    @staticmethod
+    def _thrifty(block: nn.Module, x: Tensor, view: View) -> Tensor:
+        """A block that keeps only its input for the backward pass, and runs again then (Chen et al. 2016)."""
+        found: Tensor = checkpoint(block, x, view, use_reentrant=False)
+        return found
 
     def start(self, rows: int, view: View) -> Group:
         return Group(parts=tuple(block.start(rows, view) for block in self.layers()))
@@ -40,6 +52,11 @@ class Stack(Part):
     def layers(self) -> list[Block]:
         """The blocks, as blocks."""
         return list(self.blocks)  # type: ignore[arg-type]
+
+
+def idle(state: State | None) -> bool:
+    """Whether nothing is remembered, so that running twice does no harm."""
+    return state is None or (isinstance(state, Group) and all(part is None for part in state.parts))
 
 
 class StackSpec(Spec):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
@@ -20,6 +20,9 @@ from regard.core.spec import Size, Spec
 from regard.errors import DataError
 
 T = TypeVar("T")
+Lengths = Sequence[tuple[int, int]]  # of source and target; a slice of it is all that is held at once
+RUN = 2048  # neighbours that stay in one pool
+POOL = 64  # such runs that are shuffled together
 
 
 @dataclass
@@ -42,23 +45,34 @@ class BatchSpec(Spec):
     longest: Size = 256  # tokens of a sentence; longer ones are left out and counted
     buckets: Size = 8  # batches that are sorted by length among themselves; more: less padding, less chance
 
-    def plan(self, lengths: Sequence[tuple[int, int]], seed: int, epoch: int) -> list[list[int]]:
-        """Which sentences make each batch of an epoch, from their source and target lengths."""
+    def plan(self, lengths: Lengths, seed: int, epoch: int) -> Iterator[list[int]]:
+        """Which sentences make each batch of an epoch, from their source and target lengths.
+
+        Sentences are shuffled a pool at a time, and a pool is drawn from all over the corpus, so a corpus of any size
+        is planned in the same memory.
+        """
         chance = random.Random(f"{seed}/{epoch}")
-        order = [n for n, pair in enumerate(lengths) if max(pair) <= self.longest]
+        runs = [range(first, min(first + RUN, len(lengths))) for first in range(0, len(lengths), RUN)]
+        chance.shuffle(runs)
+        for first in range(0, len(runs), POOL):
+            yield from self._pool(runs[first : first + POOL], lengths, chance)
+
+    def _pool(self, runs: list[range], lengths: Lengths, chance: random.Random) -> list[list[int]]:
+        size = {n: pair for run in runs for n, pair in zip(run, lengths[run.start : run.stop], strict=True)}
+        order = [n for n, pair in size.items() if max(pair) <= self.longest]
         if not order:
-            raise DataError(f"no sentence has at most {self.longest} tokens", "batches.longest=…")
+            return []
         chance.shuffle(order)
         planned: list[list[int]] = []
-        mean = sum(max(lengths[n]) for n in order) / len(order)
-        pool = max(1, int(self.buckets * self.tokens / mean))  # sentences in so many batches
-        for first in range(0, len(order), pool):
-            nearby = sorted(order[first : first + pool], key=lambda n: (max(lengths[n]), min(lengths[n])))
-            planned += self._cut(nearby, lengths)
+        mean = sum(max(size[n]) for n in order) / len(order)
+        many = max(1, int(self.buckets * self.tokens / mean))  # sentences in so many batches
+        for first in range(0, len(order), many):
+            nearby = sorted(order[first : first + many], key=lambda n: (max(size[n]), min(size[n])))
+            planned += self._cut(nearby, size)
         chance.shuffle(planned)
         return planned
 
-    def _cut(self, ordered: list[int], lengths: Sequence[tuple[int, int]]) -> list[list[int]]:
+    def _cut(self, ordered: list[int], lengths: Mapping[int, tuple[int, int]]) -> list[list[int]]:
         """Sentences in ascending length, cut where the rectangle would outgrow the budget."""
         batches: list[list[int]] = []
         batch: list[int] = []
@@ -87,7 +101,7 @@ def assembled(
     return Batch(source, source_valid, target, target_valid, sum(len(row) + 1 for row in targets))
 
 
-def ahead(items: Iterator[T], depth: int = 4) -> Iterator[T]:
+def ahead(items: Iterator[T], depth: int = 4) -> Generator[T, None, None]:
     """The same items, prepared up to `depth` early by a thread; its error is raised here, and leaving early ends it."""
     ready: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue(depth)
     stopped = threading.Event()
@@ -125,10 +139,13 @@ def ahead(items: Iterator[T], depth: int = 4) -> Iterator[T]:
         thread.join()
 
 
-def endless(plan: Callable[[int], Sequence[T]], epoch: int = 0, position: int = 0) -> Iterator[tuple[int, int, T]]:
+def endless(plan: Callable[[int], Iterable[T]], epoch: int = 0, position: int = 0) -> Iterator[tuple[int, int, T]]:
     """Epoch, position and item, from a place in the order on, for ever."""
     while True:
-        items = plan(epoch)
-        for place in range(position, len(items)):
-            yield epoch, place, items[place]
+        place = -1
+        for place, item in enumerate(plan(epoch)):
+            if place >= position:
+                yield epoch, place, item
+        if place < 0:
+            raise DataError("there is nothing to train on", "check the corpus, and batches.longest")
         epoch, position = epoch + 1, 0

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal
+from pathlib import Path
+from typing import ClassVar, Literal, Self
 from xml.etree import ElementTree
 
 from regard.core.spec import Count, Size, Spec
@@ -25,6 +26,16 @@ class ReaderSpec(Spec):
     """Where pairs come from."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    files: ClassVar[tuple[str, ...]] = ("path",)  # the settings that name files
+
+    def under(self, folder: Path) -> Self:
+        """The same with its files looked for in a folder; absolute paths and standard input stay."""
+
+        def placed(path: str) -> str:
+            return path if path == "-" else str(folder / path)
+
+        found = {name: tuple(placed(path) for path in listed(getattr(self, name))) for name in self.files}
+        return self.replace(**found)
 
     def pairs(self, log: Log) -> Iterator[Pair]:
         """Source and target, one pair after the other; never the whole corpus in memory."""
@@ -48,9 +59,24 @@ def listed(paths: Paths) -> tuple[str, ...]:
     return (paths,) if isinstance(paths, str) else paths
 
 
+def reader(paths: Sequence[str]) -> ReaderSpec:
+    """The reader that a user means by one file, told by its name, or by a source and a target file."""
+    if len(paths) == 2:
+        return Text(source=paths[0], target=paths[1])
+    if len(paths) != 1:
+        raise DataError(f"{len(paths)} files: one with both languages, or a source and a target", "test.en test.fr")
+    suffix = Path(paths[0].removesuffix(".gz")).suffix.removeprefix(".").lower()
+    kinds: dict[str, type[ReaderSpec]] = {"tsv": TSV, "txt": TSV, "jsonl": JSONL, "po": PO}
+    if suffix not in kinds:
+        known = ", ".join(f".{name}" for name in kinds)
+        raise DataError(f"{paths[0]}: its name ends in none of {known}", "two files, or a file in one of these formats")
+    return kinds[suffix](path=paths[0])  # type: ignore[call-arg]
+
+
 class Text(ReaderSpec):
     """Two files, or two lists of files, whose lines are translations of each other."""
 
+    files: ClassVar[tuple[str, ...]] = ("source", "target")
     kind: Literal["text"] = "text"
     source: Paths
     target: Paths

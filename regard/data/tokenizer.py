@@ -7,11 +7,17 @@ corpus has; WordPiece and words lose the spaces around punctuation. All bring ac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from random import Random
+from typing import Any, ClassVar, Literal, Self
 
+from pydantic import model_validator
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
 
@@ -32,7 +38,15 @@ class TokenizerSpec(Spec):
     vocabulary: Size = 8000
     dropout: Rate = 0.0  # of BPE merges, while training
     lowercase: bool = False
+    shared: bool = True  # one vocabulary for both languages
     least: Size = 1  # a word or character that is rarer is unknown
+    like: str | None = None  # a run whose vocabulary is taken as it is
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if self.dropout and self.pieces != "bpe":
+            raise ValueError(f"dropout: {self.pieces} has no merges to leave out; try pieces=bpe")
+        return self
 
     def train(self, texts: Iterable[str]) -> Tokenizer:
         """Learn the pieces of a corpus, which is read once."""
@@ -44,7 +58,7 @@ class TokenizerSpec(Spec):
             engine.train_from_iterator(texts, trainer)
         if trainer is not None and engine.get_vocab_size() <= len(SPECIAL):
             raise DataError("there is no text to learn a vocabulary from", "check the training files")
-        return Tokenizer(engine, self.dropout if self.pieces == "bpe" else 0.0)
+        return Tokenizer(engine, self.dropout)
 
     def _blank(self) -> Engine:
         """An engine that has learned nothing yet."""
@@ -108,38 +122,109 @@ class Tokenizer:
     def __len__(self) -> int:
         return self.engine.get_vocab_size()
 
-    def encode(self, texts: Sequence[str], *, training: bool = False) -> list[list[int]]:
-        """Numbers for each text, without begin or end; in training, BPE leaves out merges at random."""
-        self._regularise(training)
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Numbers for each text, without begin or end."""
         return [found.ids for found in self.engine.encode_batch(list(texts), add_special_tokens=False)]
 
     def tokens(self, text: str) -> list[str]:
         """The pieces that a text is cut into."""
-        self._regularise(False)
         pieces: list[str] = self.engine.encode(text, add_special_tokens=False).tokens
         return pieces
+
+    def pieces(self, numbers: Sequence[int]) -> list[str]:
+        """Each number's piece."""
+        return [self.engine.id_to_token(number) or UNKNOWN for number in numbers]
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """Texts, special tokens left out."""
         found: list[str] = self.engine.decode_batch([list(row) for row in rows], skip_special_tokens=True)
         return found
 
-    def _regularise(self, on: bool) -> None:
-        if self.dropout:
-            self.engine.model.dropout = self.dropout if on else None
+    @cached_property
+    def cutter(self) -> Cutter | None:
+        """What cuts words anew while training, or None where there is no dropout."""
+        return Cutter(json.loads(self.engine.to_str()), self.dropout) if self.dropout else None
 
     def save(self, path: Path) -> None:
-        self._regularise(False)
         self.engine.save(str(path))
+
+    @property
+    def digest(self) -> str:
+        """Equal for tokenizers that cut alike."""
+        return hashlib.sha256(self.engine.to_str().encode()).hexdigest()
 
     @classmethod
     def load(cls, path: Path, dropout: float = 0.0) -> Tokenizer:
         """From a `tokenizer.json` that was saved here; it is data, and nothing in it is run."""
         try:
-            engine = Engine.from_file(str(path))
-        except Exception as error:  # the library raises a bare Exception for every kind of damage
-            raise DataError(f"{path}: not a tokenizer: {error}") from None
+            return cls.parse(path.read_bytes(), str(path), dropout)
+        except OSError as error:
+            raise DataError(f"{path}: {error.strerror}") from None
+
+    @classmethod
+    def parse(cls, content: bytes, name: str, dropout: float = 0.0) -> Tokenizer:
+        """From the bytes of a `tokenizer.json`."""
+        try:
+            engine = Engine.from_str(content.decode())
+        except BaseException as error:  # the library raises a bare Exception, and panics on some damage
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
+            raise DataError(f"{name}: not a tokenizer: {error}") from None
         for number, token in enumerate(SPECIAL):
             if engine.token_to_id(token) != number:
-                raise DataError(f"{path}: {token} is {engine.token_to_id(token)} there, and {number} is expected")
+                raise DataError(f"{name}: {token} is {engine.token_to_id(token)} there, and {number} is expected")
         return cls(engine, dropout)
+
+
+class Cutter:
+    """BPE-dropout: words cut anew by merges of which some are left out (Provilkov et al. 2020).
+
+    The library draws from a source that can't be seeded, so a run could not be resumed to the bit. Here each word has a
+    few cuts, drawn once from the word itself, and whoever trains picks among them by chance of its own.
+    """
+
+    CUTS = 16  # of each word
+
+    def __init__(self, engine: dict[str, Any], rate: float) -> None:
+        model = engine["model"]
+        self.rate = rate
+        self.numbers: dict[str, int] = model["vocab"]
+        self.names = {number: name for name, number in self.numbers.items()}
+        merges = (merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"])
+        self.ranks = {tuple(merge): rank for rank, merge in enumerate(merges)}
+        self.cuts: dict[tuple[int, ...], list[list[int]]] = {}
+
+    def __call__(self, sentence: Sequence[int], chance: Random) -> list[int]:
+        """The same sentence in other pieces."""
+        cut: list[int] = []
+        for word in self.words(sentence):
+            cut += self.options(word)[int(chance.random() * self.CUTS)]
+        return cut
+
+    def words(self, sentence: Sequence[int]) -> Iterator[tuple[int, ...]]:
+        """The pieces of each word; one begins where a piece begins with a space."""
+        begin = 0
+        for place in range(1, len(sentence) + 1):
+            if place == len(sentence) or self.names.get(sentence[place], "").startswith("▁"):
+                yield tuple(sentence[begin:place])
+                begin = place
+
+    def options(self, word: tuple[int, ...]) -> list[list[int]]:
+        if word not in self.cuts:
+            letters = [letter for number in word for letter in self.names.get(number, "")]
+            plain = Tokenizer.unknown in word or any(letter not in self.numbers for letter in letters)
+            chance = Random("".join(letters))
+            drawn = [list(word) if plain else self.merged(letters, chance) for _ in range(self.CUTS)]
+            self.cuts[word] = drawn
+        return self.cuts[word]
+
+    def merged(self, letters: list[str], chance: Random) -> list[int]:
+        """Merge letters as BPE does, each time without the pairs that chance leaves out."""
+        pieces = list(letters)
+        while True:
+            ranked = [(self.ranks.get(pair), at) for at, pair in enumerate(pairwise(pieces))]
+            open_pairs = [(rank, at) for rank, at in ranked if rank is not None and chance.random() >= self.rate]
+            if not open_pairs:
+                return [self.numbers[piece] for piece in pieces]
+            _, at = min(open_pairs)
+            pieces[at : at + 2] = [pieces[at] + pieces[at + 1]]

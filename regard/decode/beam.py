@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from regard.decode.constraints import Duty, share_out
@@ -58,7 +57,7 @@ def in_groups(totals: Tensor, first: int, beam: int, groups: int, diversity: flo
     """
     size = beam // groups
     rows, words = totals.shape
-    cost, found, ended = torch.zeros(words), [], []
+    cost, found, ended = totals.new_zeros(words), [], []
     for group in range(groups):
         begin = 0 if rows < beam else group * size  # the first step has one row for all
         part = totals[begin : begin + size]

@@ -35,6 +35,10 @@ class Ensemble:
     def alignments(self) -> tuple[str, ...]:
         return self.models[0].alignments
 
+    @property
+    def device(self) -> torch.device:
+        return self.models[0].device
+
     def encode(self, inputs: Tensor, valid: Tensor | None = None) -> Memories:
         return Memories(tuple(model.encode(inputs, valid) for model in self.models))
 

@@ -24,6 +24,7 @@ class Demands:
     prefixes: Sequence[Sequence[int]] | None = None  # for each sentence, how it begins
     required: Sequence[Sequence[Sequence[int]]] | None = None  # for each sentence, phrases that must appear
     banned: Sequence[Sequence[int]] = ()  # sequences that must not
+    most: Sequence[int] | None = None  # for each sentence, tokens before the end, where fewer than the settings allow
 
 
 @dataclass
@@ -169,15 +170,19 @@ class Minimum(Filter):
 
 @dataclass
 class Maximum(Filter):
-    """The end after so many tokens, at the latest."""
+    """The end after so many tokens of a sentence, at the latest."""
 
-    length: int
+    lengths: Sequence[int]
     end: int
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
-        if context.tokens.shape[1] < self.length:
+        written = context.tokens.shape[1]
+        rows = [row for row, owner in enumerate(context.owners) if written >= self.lengths[owner]]
+        if not rows:
             return scores
-        return only(scores, torch.full((len(scores),), self.end, device=scores.device))
+        scores = scores.clone()
+        scores[rows] = only(scores[rows], context.tokens.new_full((len(rows),), self.end))
+        return scores
 
 
 @dataclass
@@ -203,7 +208,7 @@ def only(scores: Tensor, tokens: Tensor) -> Tensor:
     return kept.scatter(1, tokens[:, None], scores.gather(1, tokens[:, None]))
 
 
-def rules(settings: Search, demands: Demands, end: int) -> list[Filter]:
+def rules(settings: Search, demands: Demands, limits: Sequence[int], end: int) -> list[Filter]:
     """What holds in every search: tokens that may not come next, and those that are held against a row."""
     found: list[Filter] = []
     if settings.repetition != 1:
@@ -214,7 +219,7 @@ def rules(settings: Search, demands: Demands, end: int) -> list[Filter]:
         found.append(Banned(demands.banned))
     if settings.minimum:
         found.append(Minimum(settings.minimum, end))
-    found.append(Maximum(settings.maximum, end))
+    found.append(Maximum(limits, end))
     if demands.prefixes:
         found.append(Prefix(demands.prefixes))
     return found

@@ -28,6 +28,9 @@ class Scorer(Protocol):
     def alignments(self) -> tuple[str, ...]:
         """Names of the weights over a memory, for a probe to see."""
 
+    @property
+    def device(self) -> torch.device: ...
+
     def start(self, rows: int, memory: Any = None) -> Any: ...
 
     def step(self, tokens: Tensor, state: Any, *, probe: Probe | None = None) -> Tensor: ...
@@ -149,7 +152,9 @@ class Batch:
     ) -> None:
         self.scorer, self.begin, self.end, self.settings = scorer, begin, end, settings
         self.sentences, self.required = sentences, demands.required or [()] * sentences
-        self.rules = rules(settings, demands, end)
+        most = demands.most or [settings.maximum] * sentences
+        self.limits = [min(settings.maximum, limit) for limit in most]
+        self.rules = rules(settings, demands, self.limits, end)
         self.shapes = shapes(settings)
         self.attention = attention
         self.looks = attention or settings.coverage > 0
@@ -173,14 +178,14 @@ class Batch:
         fan = self.settings.beam if self.settings.sample else 1
         owners = [sentence for sentence in range(self.sentences) for _ in range(fan)]
         state = self.scorer.start(len(owners), memory)
-        nothing = torch.zeros(len(owners), 0)
+        nothing = torch.zeros(len(owners), 0, device=self.scorer.device)
         duties = [Duty.of(self.required[owner]) for owner in owners]
-        return Live(state, nothing.long(), nothing, torch.zeros(len(owners)), owners, duties)
+        return Live(state, nothing.long(), nothing, nothing.sum(1), owners, duties)
 
     def advance(self, live: Live) -> Live:
         """Score the next token of every row, choose, and let finished sentences go."""
         record = Record(*self.scorer.alignments) if self.looks else None
-        begin = torch.full((len(live.owners),), self.begin)
+        begin = live.tokens.new_full((len(live.owners),), self.begin)
         last = live.tokens[:, -1] if live.tokens.shape[1] else begin
         own = self.scorer.step(last, live.state, probe=record).float().log_softmax(-1)  # (rows, vocabulary)
         if record is not None:
@@ -189,8 +194,10 @@ class Batch:
         scores = own
         for rule in self.rules:
             scores = rule(scores, context)
-        owing_rows = [row for row, duty in enumerate(live.duties) if not duty.done]
-        if owing_rows and live.tokens.shape[1] < self.settings.maximum:
+        written = live.tokens.shape[1]
+        rows = zip(live.duties, live.owners, strict=True)
+        owing_rows = [row for row, (duty, owner) in enumerate(rows) if not duty.done and written < self.limits[owner]]
+        if owing_rows:
             scores = scores.clone()
             scores[owing_rows, self.end] = -math.inf
         return self.draw(live, own, scores, context) if self.settings.sample else self.widen(live, own, scores)
@@ -199,10 +206,10 @@ class Batch:
         """One token for each row at random; a sentence's luck doesn't depend on its neighbours."""
         for shape in self.shapes:
             scores = shape(scores, context)
-        noise = torch.empty_like(scores)
+        noise = torch.empty(scores.shape)
         for row, owner in enumerate(live.owners):
             noise[row].exponential_(generator=self.generators[owner])
-        tokens = (scores - noise.log()).argmax(-1)  # Gumbel's way to draw from a softmax
+        tokens = (scores - noise.log().to(scores)).argmax(-1)  # Gumbel's way to draw from a softmax
         logs = own.gather(1, tokens[:, None])[:, 0]
         live.write(tokens, logs, live.sums + logs)
         ended = tokens == self.end
@@ -220,10 +227,10 @@ class Batch:
             if found:
                 # a batch is a rectangle: a sentence with fewer rows repeats one, without hope
                 chosen += found + [found[-1]._replace(total=-math.inf)] * (fan - len(found))
-        rows, tokens = [item.row for item in chosen], torch.tensor([item.token for item in chosen], dtype=torch.long)
+        rows, tokens = [item.row for item in chosen], live.tokens.new_tensor([item.token for item in chosen])
         logs = own[rows, tokens] if rows else own[:0, 0]
         live = live.select(rows)
-        live.write(tokens, logs, torch.tensor([item.total for item in chosen]))
+        live.write(tokens, logs, live.sums.new_tensor([item.total for item in chosen]))
         return live
 
     def options(self, live: Live, totals: Tensor) -> list[list[Candidate]]:
@@ -269,7 +276,7 @@ class Batch:
         scores = sorted((item.score for item in self.finished[sentence] if item.met), reverse=True)
         if len(scores) < settings.best:
             return False
-        return total / settings.norm(settings.maximum + 1) <= scores[settings.best - 1]
+        return total / settings.norm(self.limits[sentence] + 1) <= scores[settings.best - 1]
 
 
 def joined(seen: Tensor | None, record: Record) -> Tensor | None:

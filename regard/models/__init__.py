@@ -39,8 +39,11 @@ class Family(Generic[S]):
     hf: tuple[str, ...] = ()  # the model types of Hugging Face layouts that it reads
 
     def preset(self, name: str, overrides: Mapping[str, Any]) -> ModelSpec:
-        chosen = self.settings.parse(self.presets[name])
-        return self.compose(self.settings.parse(merge(chosen.model_dump(), overrides)))
+        return self.compose(self.settings.parse(self.tree(name, overrides)))
+
+    def tree(self, name: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
+        """All settings of a preset as plain data, with some of them changed; not yet validated."""
+        return merge(self.settings.parse(self.presets[name]).model_dump(), overrides)
 
 
 @cache

@@ -29,6 +29,7 @@ class Seq2Seq(Settings):
     width: Size = 512
     depth: Depth = 1
     vocabulary: Size = 8000
+    source_vocabulary: Size | None = None  # where the source has one of its own
     direction: Literal["forward", "both"] = "both"
     attention: Literal["none", "before", "after"] = "none"
     score: ScoreSpec = Multiplicative()
@@ -58,17 +59,17 @@ def compose(s: Seq2Seq) -> ModelSpec:
             dropout=s.dropout,
         )
     reader = Recurrent(cell=s.cell, layers=s.depth, direction=s.direction, dropout=s.dropout)
-    embedding = Tokens(vocabulary=s.vocabulary, dropout=s.dropout)
 
-    def stack(mixer: MixerSpec) -> StackSpec:
+    def stack(mixer: MixerSpec, words: int) -> StackSpec:
+        embedding = Tokens(vocabulary=words, dropout=s.dropout)
         block = BlockSpec(mix=mixer, residual=False, dropout=s.dropout)
         return StackSpec(width=s.width, depth=1, embedding=embedding, blocks=(block,))
 
     return ModelSpec(
-        encoder=stack(reader),
-        decoder=stack(mix),
+        encoder=stack(reader, s.source_vocabulary or s.vocabulary),
+        decoder=stack(mix, s.vocabulary),
         head=Vocabulary(tied=s.tied, bias=True, size=s.vocabulary),
-        share=s.share,
+        share=s.share and s.source_vocabulary is None,
         init=Xavier(),
     )
 

@@ -34,6 +34,7 @@ class Transformer(Settings):
     heads: Size | None = None  # one for each 64 channels, unless given
     hidden: Size | None = None  # four times the width, unless given
     vocabulary: Size = 37000
+    source_vocabulary: Size | None = None  # where the source has one of its own
     activation: Activation = "relu"
     place: Place = "post"
     bare: tuple[Slot, ...] = ()  # sublayers without a norm
@@ -52,9 +53,10 @@ def compose(s: Transformer) -> ModelSpec:
     cross = s.cross or attention.replace(over="memory")
     ffn = FeedForward(hidden=s.hidden or 4 * s.width, activation=s.activation)
     norm = LayerNorm()
-    embedding = Tokens(vocabulary=s.vocabulary, scale=True, position=s.position, dropout=s.dropout)
 
     def stack(mixer: MixerSpec, over: MixerSpec | None) -> StackSpec:
+        words = s.vocabulary if over else s.source_vocabulary or s.vocabulary
+        embedding = Tokens(vocabulary=words, scale=True, position=s.position, dropout=s.dropout)
         block = BlockSpec(mix=mixer, cross=over, ffn=ffn, norm=norm, place=s.place, dropout=s.dropout, bare=s.bare)
         closing = None if s.place == "post" else norm
         depth = s.depth if over is None else s.decoder_depth or s.depth
@@ -64,7 +66,7 @@ def compose(s: Transformer) -> ModelSpec:
         encoder=stack(mix.both_ways(), None),
         decoder=stack(mix.forward_only(), cross),
         head=Vocabulary(tied=s.tied, size=s.vocabulary),
-        share=s.share,
+        share=s.share and s.source_vocabulary is None,
         init=Xavier(),
     )
 

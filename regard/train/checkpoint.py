@@ -14,7 +14,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,17 +69,26 @@ class Store:
         self.folder, self.keep, self.warn = folder, max(2, keep), warn
 
     def save(
-        self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], data: Mapping[str, Any], more: Files
+        self,
+        step: int,
+        tensors: Mapping[str, Mapping[str, Tensor]],
+        data: Mapping[str, Any],
+        more: Files,
+        spare: Collection[int] = (),
     ) -> Checkpoint:
-        """Write a checkpoint: safetensors and JSON files by name, and other files as they are."""
+        """Write a checkpoint: safetensors and JSON files by name, and other files as they are.
+
+        Then the oldest go, except the steps to spare.
+        """
         files = {f"{name}.safetensors": pack_tensors(_plain(group)) for name, group in tensors.items()}
         files |= {f"{name}.json": json.dumps(content, sort_keys=True).encode() for name, content in data.items()}
         files |= more
-        with told(self.folder, sum(map(len, files.values()))):
+        with reported(self.folder, sum(map(len, files.values()))):
             self.folder.mkdir(parents=True, exist_ok=True)
             written = self._write(step, files)
-            for old in self._numbered()[: -self.keep]:
-                shutil.rmtree(old.path)
+            for old in self.numbered()[: -self.keep]:
+                if old.step not in spare:
+                    shutil.rmtree(old.path)
         return written
 
     def _write(self, step: int, files: Files) -> Checkpoint:
@@ -108,7 +117,7 @@ class Store:
 
     def latest(self) -> Checkpoint | None:
         """The newest one that is whole; those that aren't are named and stepped over. None: there is none at all."""
-        for found in reversed(self._numbered()):
+        for found in reversed(self.numbered()):
             try:
                 return verified(found.path)
             except CheckpointError as error:
@@ -125,7 +134,7 @@ class Store:
             shutil.rmtree(stray) if stray.is_dir() else stray.unlink()
         return len(strays)
 
-    def _numbered(self) -> list[Checkpoint]:
+    def numbered(self) -> list[Checkpoint]:
         """Every finished folder in the order of its step, whatever the clock says; unverified."""
         if not self.folder.exists():
             return []
@@ -208,7 +217,7 @@ def sync(folder: Path) -> None:
 
 
 @contextmanager
-def told(folder: Path, need: int) -> Iterator[None]:
+def reported(folder: Path, need: int) -> Iterator[None]:
     """Say what a disk lacks, instead of a traceback."""
     try:
         yield

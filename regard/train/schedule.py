@@ -18,11 +18,19 @@ class ScheduleSpec(Spec):
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     warmup: Count = 0  # steps of linear growth from 0
 
-    def factor(self, step: int, progress: float) -> float:
-        """What the peak rate is multiplied by at a step, the first being 1."""
+    @property
+    def waits(self) -> int:
+        """After how many evaluations without a better one the rate falls; 0: it doesn't look at them."""
+        return 0
+
+    def factor(self, step: int, progress: float, falls: int = 0) -> float:
+        """What the peak rate is multiplied by at a step, the first being 1; `falls`: how often it waited in vain."""
         if step < self.warmup:
             return step / self.warmup
-        return self.after(step, min(max(progress, 0.0), 1.0))
+        return self.after(step, min(max(progress, 0.0), 1.0)) * self.fallen(falls)
+
+    def fallen(self, falls: int) -> float:
+        return 1.0
 
     def after(self, step: int, progress: float) -> float:
         """The shape once warm."""
@@ -78,3 +86,21 @@ class StableDecay(ScheduleSpec):
     def after(self, step: int, progress: float) -> float:
         left = 1.0 if self.decay == 0 else min(1.0, (1 - progress) / self.decay)
         return self.floor + (1 - self.floor) * left
+
+
+class Plateau(ScheduleSpec):
+    """Warm up, stay, and shrink whenever so many evaluations brought nothing better."""
+
+    kind: Literal["plateau"] = "plateau"
+    patience: Size = 3
+    shrink: Rate = 0.5
+
+    @property
+    def waits(self) -> int:
+        return self.patience
+
+    def after(self, step: int, progress: float) -> float:
+        return 1.0
+
+    def fallen(self, falls: int) -> float:
+        return float(self.shrink**falls)

@@ -6,11 +6,12 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 
-from regard.data.batches import BatchSpec, ahead, assembled, endless
+from regard.data.batches import POOL, RUN, BatchSpec, ahead, assembled, endless
 from regard.errors import DataError
 
 CHANCE = random.Random(0)
@@ -40,13 +41,32 @@ def test_sentences_of_like_length_stand_together() -> None:
 
 
 def test_the_order_is_a_function_of_seed_and_epoch() -> None:
-    assert SPEC.plan(LENGTHS, 1, 0) == SPEC.plan(LENGTHS, 1, 0)
-    assert SPEC.plan(LENGTHS, 1, 0) != SPEC.plan(LENGTHS, 1, 1)
-    assert SPEC.plan(LENGTHS, 1, 0) != SPEC.plan(LENGTHS, 2, 0)
+    first = list(SPEC.plan(LENGTHS, 1, 0))
+    assert first == list(SPEC.plan(LENGTHS, 1, 0))
+    assert first != list(SPEC.plan(LENGTHS, 1, 1))
+    assert first != list(SPEC.plan(LENGTHS, 2, 0))
+
+
+def test_a_large_corpus_is_planned_a_pool_at_a_time() -> None:
+    class Watched(list[tuple[int, int]]):
+        read = 0
+
+        def __getitem__(self, index: Any) -> Any:
+            self.read += index.stop - index.start
+            return super().__getitem__(index)
+
+    lengths = Watched([(10, 10)] * 500_000)
+    plan = SPEC.plan(lengths, 1, 0)
+    begun = next(plan)
+    assert lengths.read <= POOL * RUN
+    rest = [n for batch in plan for n in batch]
+    assert sorted(begun + rest) == list(range(500_000))
+    pool = rest[:100_000]
+    assert max(pool) - min(pool) > 400_000  # from all over the corpus
 
 
 def test_a_run_that_goes_on_sees_what_it_would_have_seen() -> None:
-    def plan(epoch: int) -> list[list[int]]:
+    def plan(epoch: int) -> Iterator[list[int]]:
         return SPEC.plan(LENGTHS, 1, epoch)
 
     straight = [next_ for next_, _ in zip(endless(plan), range(400), strict=False)]
@@ -56,8 +76,8 @@ def test_a_run_that_goes_on_sees_what_it_would_have_seen() -> None:
 
 
 def test_nothing_that_fits_is_an_error() -> None:
-    with pytest.raises(DataError, match="at most 3 tokens"):
-        BatchSpec(longest=3).plan([(5, 5)], 0, 0)
+    with pytest.raises(DataError, match="nothing to train on"):
+        next(endless(lambda epoch: BatchSpec(longest=3).plan([(5, 5)], 0, epoch)))
 
 
 def test_a_batch_is_two_rectangles_with_begin_and_end() -> None:
@@ -98,5 +118,5 @@ def test_leaving_early_ends_the_thread() -> None:
     before = threading.active_count()
     items = ahead(iter(range(1000)))
     next(items)
-    items.close()  # type: ignore[attr-defined]
+    items.close()
     assert threading.active_count() == before

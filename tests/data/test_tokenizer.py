@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any, get_args
 
 import pytest
 
 from regard.data.tokenizer import SPECIAL, Kind, Tokenizer, TokenizerSpec
-from regard.errors import DataError
+from regard.errors import DataError, SpecError
 
 TEXTS = [
     "I like the green cat.",
@@ -51,14 +52,31 @@ def test_any_text_comes_back_from_bytes_and_nothing_fails(pieces: Any) -> None:
         assert tokenizer.unknown in rows[0]
 
 
-def test_dropout_cuts_differently_in_training_only() -> None:
+def test_dropout_cuts_the_same_text_in_other_pieces_by_a_chance_that_can_be_seeded() -> None:
     tokenizer = trained("bpe", dropout=0.5)
-    plain = tokenizer.encode(TEXTS[:1])
-    assert all(tokenizer.encode(TEXTS[:1]) == plain for _ in range(5))
-    drawn = [tokenizer.encode(TEXTS[:1], training=True)[0] for _ in range(10)]
+    plain = tokenizer.encode(TEXTS[:1])[0]
+    assert tokenizer.cutter is not None
+    drawn = [tokenizer.cutter(plain, Random(n)) for n in range(10)]
     assert len({tuple(row) for row in drawn}) > 1
+    assert all(len(row) >= len(plain) for row in drawn)
     assert all(text == TEXTS[0] for text in tokenizer.decode(drawn))
-    assert tokenizer.encode(TEXTS[:1]) == plain
+    again = trained("bpe", dropout=0.5).cutter
+    assert again is not None
+    assert drawn == [again(plain, Random(n)) for n in range(10)]
+    assert tokenizer.encode(TEXTS[:1])[0] == plain
+
+
+def test_without_dropout_the_cutter_merges_as_the_library_does() -> None:
+    tokenizer = trained("bpe", dropout=1e-12)
+    assert tokenizer.cutter is not None
+    for row in tokenizer.encode([*TEXTS, "日本 cat"]):
+        assert tokenizer.cutter(row, Random(0)) == row
+    assert trained("bpe").cutter is None
+
+
+def test_dropout_is_for_merges() -> None:
+    with pytest.raises(SpecError, match="unigram has no merges"):
+        TokenizerSpec(pieces="unigram", dropout=0.1)
 
 
 def test_rare_words_are_unknown() -> None:

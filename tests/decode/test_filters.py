@@ -108,8 +108,8 @@ def test_banned() -> None:
 def test_minimum_and_maximum() -> None:
     assert kept(Minimum(10, end=2)) == [set(range(WORDS)) - {2}] * 40
     assert kept(Minimum(9, end=2)) == [set(range(WORDS))] * 40
-    assert kept(Maximum(10, end=2)) == [set(range(WORDS))] * 40
-    assert kept(Maximum(9, end=2)) == [{2}] * 40
+    owners = [row % 2 for row in range(40)]
+    assert kept(Maximum([10, 9], end=2), owners=owners) == [set(range(WORDS)), {2}] * 20
 
 
 def test_prefix_is_each_sentences_own() -> None:

@@ -256,7 +256,7 @@ def test_finished_sentences_leave_the_batch() -> None:
     class Counting:
         def __init__(self, model: Model) -> None:
             self.model, self.rows = model, []  # type: ignore[var-annotated]
-            self.alignments = model.alignments
+            self.alignments, self.device = model.alignments, model.device
 
         def start(self, rows: int, memory: Any = None) -> Any:
             return self.model.start(rows, memory)

@@ -1,0 +1,298 @@
+"""A run: one file that says everything, and one folder that holds everything.
+
+`run.yaml` is the file as it was resolved, `data/` the corpus made ready, `checkpoints/` what was saved, `metrics.jsonl`
+what was measured. A run is named by its folder: `RUN` is its average if one was made, otherwise the checkpoint that
+validated best; `RUN@best`, `RUN@latest`, `RUN@average` and `RUN@step-2000` say which.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import torch
+import yaml
+from pydantic import field_validator
+
+import regard
+from regard.config import Document, read
+from regard.core.model import Model, ModelSpec
+from regard.core.spec import Count, Spec, told
+from regard.data.batches import BatchSpec
+from regard.data.corpus import CorpusSpec
+from regard.data.prepared import Prepared, prepare
+from regard.data.tokenizer import Tokenizer, TokenizerSpec
+from regard.decode.pipeline import Translator
+from regard.errors import Busy, CheckpointError, RegardError, SpecError
+from regard.models import preset, presets
+from regard.tasks.task import TaskSpec
+from regard.tasks.translation import Translate, Translation
+from regard.train.checkpoint import Checkpoint, Store, reported, verified, write
+from regard.train.listener import Listener
+from regard.train.trainer import Trainer, TrainSpec, fits, load
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
+OURS = {"lock", "data", "run.yaml", "run.json", "metrics.jsonl", "checkpoints", "average", "tensorboard"}
+
+
+class RunSpec(Spec):
+    """All that a run is made of."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kind: Literal["run"] = "run"
+    task: TaskSpec = Translation()
+    data: str = "."  # where the corpus's files are looked for
+    corpus: CorpusSpec
+    tokenizer: TokenizerSpec = TokenizerSpec()
+    batches: BatchSpec = BatchSpec()
+    model: dict[str, Any]  # a preset's name as its kind, and changes to it; or a whole spec, of the kind `model`
+    train: TrainSpec
+    seed: Count = 1
+    device: Device = "auto"
+    out: str
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def known(cls, value: Any) -> Any:
+        """Validate the settings with the family's own rules, so that each problem is told where it stands."""
+        chosen = {"kind": value} if isinstance(value, str) else value
+        if not isinstance(chosen, dict):
+            return chosen
+        name, changes = chosen.get("kind"), {key: item for key, item in chosen.items() if key != "kind"}
+        if name == "model":
+            ModelSpec.model_validate(chosen)
+        elif not isinstance(name, str) or name not in presets():
+            raise ValueError(f"no preset is called {name!r}{told(name, ['model', *presets()])['hint']}")
+        else:
+            family = presets()[name]
+            settings = family.settings.model_validate(family.tree(name, changes))
+            try:
+                family.compose(settings)
+            except SpecError as error:
+                raise ValueError(str(error)) from None
+        return chosen
+
+
+def composed(settings: Mapping[str, Any], source: int, target: int) -> ModelSpec:
+    """The model of a run, for vocabularies of so many tokens."""
+    name, changes = settings["kind"], {key: item for key, item in settings.items() if key != "kind"}
+    if name == "model":
+        spec = ModelSpec.parse(settings)
+    else:
+        given = changes.setdefault("vocabulary", target)
+        if given != target:
+            raise SpecError(
+                f"model.vocabulary: {given}, and the tokenizer has {target} tokens",
+                "leave model.vocabulary out: it follows from the tokenizer",
+            )
+        if source != target:
+            changes["source_vocabulary"] = source
+        spec = preset(name, **changes)
+    if spec.encoder is None or spec.decoder is None:
+        missing = "encoder" if spec.encoder is None else "decoder"
+        raise SpecError(f"model: {name} has no {missing}, and translation needs both", "model=transformer-tiny")
+    for side, stack, size in (("encoder", spec.encoder, source), ("decoder", spec.decoder, target)):
+        held = stack.embedding.fields().get("vocabulary")
+        if held != size:
+            raise SpecError(f"model.{side}.embedding.vocabulary: {held}, and the tokenizer has {size} tokens")
+    return spec
+
+
+def device(name: Device) -> torch.device:
+    """Where to compute; `auto` takes a GPU if there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    elif (name == "cuda" and not torch.cuda.is_available()) or (
+        name == "mps" and not torch.backends.mps.is_available()
+    ):
+        raise SpecError(f"device: {name} isn't available on this machine", "device=auto")
+    return torch.device(name)
+
+
+def versions() -> dict[str, str]:
+    import numpy
+    import tokenizers
+
+    return {
+        "regard": regard.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "tokenizers": tokenizers.__version__,
+    }
+
+
+@dataclass
+class Run:
+    """A folder with everything that a run needs and left."""
+
+    folder: Path
+    spec: RunSpec
+
+    @property
+    def store(self) -> Store:
+        return Store(self.folder / "checkpoints", self.spec.train.keep)
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        """A run that was begun."""
+        path = folder / "run.yaml"
+        if not path.is_file():
+            there = "there is no such folder" if not folder.exists() else "there is no run.yaml in it"
+            raise CheckpointError(f"{folder}: not a run, {there}", "regard train CONFIG out=" + str(folder))
+        document = read(path)
+        return cls(folder, RunSpec.parse(document.tree | {"out": str(folder)}, document.where))
+
+    @classmethod
+    def begin(cls, document: Document, report: Callable[[str], None] = lambda _: None) -> Run:
+        """Check everything, make the corpus ready, and write the folder; on a mistake nothing is left behind."""
+        spec = RunSpec.parse(document.tree, document.where)
+        device(spec.device)
+        folder = Path(spec.out)
+        if (folder / "run.yaml").exists():
+            raise RegardError(f"{folder}: a run is there already", f"regard resume {folder}, or out=ANOTHER")
+        if folder.exists() and (not folder.is_dir() or {item.name for item in folder.iterdir()} - {"lock", "data"}):
+            raise RegardError(f"{folder}: is there already and isn't a run", "out=ANOTHER")
+        fresh = not folder.exists()
+        run = cls(folder, spec)
+        with reported(folder, 0):
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                with run.lock():
+                    run._prepare(report)
+            except BaseException:
+                shutil.rmtree(folder if fresh else folder / "data", ignore_errors=True)
+                raise
+        return run
+
+    def _prepare(self, report: Callable[[str], None]) -> None:
+        spec, data = self.spec, self.folder / "data"
+        shutil.rmtree(data, ignore_errors=True)
+        like = None if spec.tokenizer.like is None else Path(spec.tokenizer.like) / "data"
+        prepared, log = prepare(spec.corpus, spec.tokenizer, spec.batches.longest, Path(spec.data), data, like)
+        report(f"data: {log.summary()}")
+        if log.reasons:
+            report(f"data: every such line is in {data / log.report.name if log.report else data}")
+        model = self._model(prepared).build("meta")
+        sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in prepared.tokenizers))
+        report(f"model: {model.parameter_count():,} parameters, a vocabulary of {sizes}")
+        facts = {"versions": versions(), "data": prepared.digest, "config": self.digest}
+        write(self.folder / "run.json", json.dumps(facts, indent=1).encode())
+        write(self.folder / "run.yaml", self.resolved().encode())
+
+    def resolved(self) -> str:
+        """The run file with every default filled in."""
+        return yaml.safe_dump(self.spec.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+    @property
+    def digest(self) -> str:
+        """Equal for runs that are told to do the same, wherever they are."""
+        tree = self.spec.model_dump(mode="json")
+        for place in ("out", "data"):
+            del tree[place]
+        return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
+
+    def prepared(self) -> Prepared:
+        return Prepared.load(self.folder / "data", self.spec.tokenizer.dropout)
+
+    def task(self, prepared: Prepared) -> Translate:
+        assert isinstance(self.spec.task, Translation)
+        return self.spec.task.build(prepared, self.spec.batches, self.spec.seed)
+
+    def _model(self, prepared: Prepared) -> ModelSpec:
+        source, target = prepared.tokenizers
+        return composed(self.spec.model, len(source), len(target))
+
+    def trainer(self, prepared: Prepared, listeners: Sequence[Listener] = ()) -> Trainer:
+        """A trainer at the start of the run."""
+        torch.manual_seed(self.spec.seed)
+        model = self._model(prepared).build()
+        identity = {"config": self.digest, "data": prepared.digest, "versions": versions()}
+        files = {name: (prepared.folder / name).read_bytes() for name in prepared.facts["tokenizers"]}
+        return Trainer(
+            model.to(device(self.spec.device)),
+            self.task(prepared),
+            self.spec.train,
+            listeners,
+            self.store,
+            files,
+            identity,
+            f"regard resume {self.folder}",
+        )
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other trainers out, for as long as this process lives."""
+        import fcntl
+
+        path = self.folder / "lock"
+        with path.open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                file.seek(0)
+                owner = file.read().strip() or "another process"
+                raise Busy(f"{self.folder}: {owner} is training in it", "wait for it, or out=ANOTHER") from None
+            file.truncate(0)
+            file.write(f"process {os.getpid()}")
+            file.flush()
+            yield
+
+
+def found(noun: str) -> Checkpoint:
+    """The checkpoint that `RUN`, `RUN@best`, `RUN@latest`, `RUN@average` or `RUN@step-2000` names."""
+    name, _, which = noun.partition("@")
+    folder = Path(name)
+    if not (folder / "run.yaml").is_file():
+        Run.open(folder)  # says what is wrong
+    store, average = Store(folder / "checkpoints"), Store(folder / "average")
+    if match := re.fullmatch(r"step-(\d+)", which):
+        return store.at(int(match[1]))
+    if which not in ("", "best", "latest", "average"):
+        raise RegardError(f"{noun}: {which!r} is no checkpoint", f"{name}@best, @latest, @average or @step-N")
+    wanted = average.latest() if which in ("", "average") else None
+    if wanted is None and which == "average":
+        raise CheckpointError(f"{name}: there is no average", f"regard average {name} --last 5")
+    newest = wanted or store.latest()
+    if newest is None:
+        raise CheckpointError(f"{name}: nothing was saved yet", f"regard resume {name}")
+    if which in ("latest", "average") or wanted is not None:
+        return newest
+    ranking = newest.json("state").get("moment", {}).get("ranking")
+    return verified(store.folder / f"step-{ranking[0][1]}") if ranking else newest
+
+
+def weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    """The weights to use: the running average where there is one."""
+    tensors = checkpoint.tensors("model")
+    if (checkpoint.path / "average.safetensors").exists():
+        tensors |= checkpoint.tensors("average")
+    return tensors
+
+
+def network(checkpoint: Checkpoint) -> Model:
+    """A checkpoint's model, ready to use. Shapes are compared before memory is taken."""
+    name = f"{checkpoint.path}/model.safetensors"
+    spec, tensors = ModelSpec.parse(checkpoint.json("spec")), weights(checkpoint)
+    fits(spec.build("meta"), tensors, name)
+    model = spec.build()
+    load(model, tensors, name)
+    return model.eval()
+
+
+def translator(noun: str, where: Device = "auto") -> Translator:
+    """A run's translator."""
+    checkpoint = found(noun)
+    shared = (checkpoint.path / "tokenizer.json").exists()
+    names = ["tokenizer.json"] * 2 if shared else ["tokenizer.source.json", "tokenizer.target.json"]
+    source, target = (Tokenizer.parse(checkpoint.read(name), f"{checkpoint.path}/{name}") for name in names)
+    return Translator(network(checkpoint).to(device(where)), source, target)

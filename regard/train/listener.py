@@ -1,0 +1,119 @@
+"""Who hears of a run: the journal that is its source of truth, the screen, TensorBoard. Nothing else prints or logs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import DataError
+
+if TYPE_CHECKING:
+    from regard.train.trainer import Moment, TrainSpec
+
+
+@dataclass
+class Step:
+    """One step of training."""
+
+    step: int
+    loss: float  # with smoothing, a mean over the tokens
+    rate: float
+    gradient: float  # its norm before clipping
+    tokens: int  # so far
+    seconds: float
+    tokens_per_second: float
+
+
+class Listener:
+    """Hears what happens; what it doesn't care for, it leaves as it is."""
+
+    def began(self, moment: Moment, spec: TrainSpec) -> None: ...
+
+    def stepped(self, step: Step, moment: Moment) -> None: ...
+
+    def evaluating(self, moment: Moment) -> None: ...
+
+    def evaluated(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None: ...
+
+    def saved(self, path: Path) -> None: ...
+
+    def ended(self, moment: Moment) -> None: ...
+
+
+class Journal(Listener):
+    """`metrics.jsonl`: one object a line, every step and every evaluation, once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def began(self, moment: Moment, spec: TrainSpec) -> None:
+        """Forget what came after the checkpoint that a run goes on from: it will come again."""
+        kept = [line for line in history(self.path) if line["step"] <= moment.step] if self.path.exists() else []
+        aside = self.path.with_name(f"{self.path.name}.tmp-{os.getpid()}")
+        aside.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        os.replace(aside, self.path)
+        self.file = self.path.open("a", buffering=1)
+
+    def stepped(self, step: Step, moment: Moment) -> None:
+        self.file.write(json.dumps({"event": "step"} | asdict(step)) + "\n")
+
+    def evaluated(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
+        told = {"event": "evaluation", "step": moment.step, "seconds": moment.seconds, "best": best, **measures}
+        self.file.write(json.dumps(told) + "\n")
+
+    def ended(self, moment: Moment) -> None:
+        self.file.close()
+
+
+def history(path: Path) -> list[dict[str, Any]]:
+    """The lines of a journal; a last line that a crash cut short is left out."""
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}", "a run folder that was trained") from None
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            entry = json.loads(line)
+            if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
+                raise ValueError
+        except ValueError:
+            if number == text.count("\n") + 1:
+                break
+            raise DataError(f"{path}:{number}: not a line of a journal") from None
+        found.append(entry)
+    return found
+
+
+class Board(Listener):
+    """TensorBoard's event files, where it is installed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @staticmethod
+    def available() -> bool:
+        from importlib.util import find_spec
+
+        return find_spec("tensorboard") is not None
+
+    def began(self, moment: Moment, spec: TrainSpec) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(str(self.folder), purge_step=moment.step + 1 if moment.step else None)
+
+    def stepped(self, step: Step, moment: Moment) -> None:
+        for name in ("loss", "rate", "gradient", "tokens_per_second"):
+            self.writer.add_scalar(f"train/{name}", vars(step)[name], step.step)
+
+    def evaluated(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
+        for name, value in measures.items():
+            if isinstance(value, int | float):
+                self.writer.add_scalar(f"validation/{name}", value, moment.step)
+
+    def ended(self, moment: Moment) -> None:
+        self.writer.close()

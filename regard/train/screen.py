@@ -1,0 +1,91 @@
+"""What a person sees of a run: on a terminal one live line and a row for each evaluation, elsewhere plain lines."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from regard.machine import peak_memory
+from regard.train.listener import Listener, Step
+from regard.train.trainer import Moment, TrainSpec
+
+PLAIN = 15.0  # seconds between lines where nothing can be drawn over
+SMOOTH = 0.95
+
+
+class Screen(Listener):
+    """Progress on standard error, since standard output is for results."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(file=sys.stderr, highlight=False)
+        self.live: Live | None = None
+        self.loss: float | None = None
+        self.speed = 0.0
+        self.told = 0.0
+        self.header = False
+
+    def began(self, moment: Moment, spec: TrainSpec) -> None:
+        self.spec, self.begin, self.first = spec, time.monotonic() - moment.seconds, moment.tokens
+        self.resumed = moment.seconds
+        self.told = time.monotonic()
+        if moment.step:
+            self.console.print(f"going on from step {moment.step:,}")
+        if self.console.is_terminal:
+            self.live = Live(Text(""), console=self.console, transient=True, auto_refresh=False)
+            self.live.start()
+
+    def stepped(self, step: Step, moment: Moment) -> None:
+        self.loss = step.loss if self.loss is None else SMOOTH * self.loss + (1 - SMOOTH) * step.loss
+        now = time.monotonic()
+        if now - self.told < (0.2 if self.live else PLAIN) and step.step > 1:
+            return
+        self.told = now
+        line = self.line(step, moment)
+        if self.live:
+            self.live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+        else:
+            self.console.print(line, soft_wrap=True)
+
+    def line(self, step: Step, moment: Moment) -> str:
+        """Step, loss, rate, gradient, speed, memory, and how long it will take."""
+        progress = moment.progress(self.spec)
+        speed = (moment.tokens - self.first) / max(moment.seconds - self.resumed, 1e-9)
+        left = moment.seconds * (1 - progress) / progress if progress else 0.0
+        return (
+            f"step {step.step:,}  loss {self.loss:.3f}  rate {step.rate:.2e}  gradient {step.gradient:.2f}  "
+            f"{speed:,.0f} tokens/s  {peak_memory() / 2**20:,.0f} MB  {progress:.0%}  {clock(left)} left"
+        )
+
+    def evaluating(self, moment: Moment) -> None:
+        if self.live:
+            self.live.update(Text(f"step {moment.step:,}  evaluating …"), refresh=True)
+
+    def evaluated(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
+        shown = {name: value for name, value in measures.items() if isinstance(value, float)}
+        if not self.header:
+            self.console.print("".join(f"{name:>12}" for name in ("step", "time", *shown)), soft_wrap=True)
+            self.header = True
+        cells = [f"{moment.step:,}", clock(moment.seconds), *(f"{value:.4g}" for value in shown.values())]
+        self.console.print("".join(f"{cell:>12}" for cell in cells) + ("  best" if best else ""), soft_wrap=True)
+
+    def saved(self, path: Path) -> None:
+        return
+
+    def ended(self, moment: Moment) -> None:
+        if self.live:
+            self.live.stop()
+            self.live = None
+
+
+def clock(seconds: float) -> str:
+    """`1:02:03`, or `2:03` when it is less than an hour."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,366 @@
+"""The trainer: one loop for every model and every task, which can be stopped anywhere and goes on as if it never was.
+
+What a step does follows from the checkpoint alone: weights, optimizer, generators, and a place in the order of batches.
+Measures go to listeners; nothing here prints.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+from pydantic import model_validator
+from torch import Tensor
+
+from regard.core.model import Model
+from regard.core.spec import Count, Positive, Rate, Size, Spec
+from regard.core.stack import Stack
+from regard.errors import CheckpointError, Divergence, Stopped
+from regard.tasks.task import Place, Task
+from regard.train.checkpoint import Checkpoint, Files, Store
+from regard.train.listener import Listener, Step
+from regard.train.optimizer import AdamW, OptimizerSpec, packed, set_rate, unpack
+from regard.train.schedule import Linear, ScheduleSpec
+
+
+class TrainSpec(Spec):
+    """How long, how fast, and what is kept. The first budget that is used up ends the run."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kind: Literal["train"] = "train"
+    steps: Size | None = None
+    epochs: Positive | None = None
+    tokens: int | None = None  # predicted ones
+    minutes: Positive | None = None  # by the clock, evaluations included
+    optimizer: OptimizerSpec = AdamW()
+    schedule: ScheduleSpec = Linear(warmup=500)
+    clip: Positive | None = 1.0  # the largest norm of a gradient
+    accumulate: Size = 1  # batches that make one step
+    ema: Rate = 0.0  # decay of a running average of the weights; 0: none
+    evaluate: Count = 1000  # steps between evaluations; 0: only at the end
+    patience: Count = 0  # evaluations without a better one before it stops; 0: never
+    save: Size = 1000  # steps between checkpoints
+    keep: Size = 2  # checkpoints, beside the best
+    best: Size = 1  # of the best, so many
+    precision: Literal["fp32", "bf16"] = "fp32"
+    recompute: bool = False  # keep only each block's input, and run it again for the gradient
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if not any((self.steps, self.epochs, self.tokens, self.minutes)):
+            raise ValueError("how long? set one of steps, epochs, tokens, minutes")
+        return self
+
+
+@dataclass
+class Moment:
+    """Where a run is."""
+
+    step: int = 0
+    epoch: int = 0
+    position: int = 0  # of the next batch
+    share: float = 0.0  # of the epoch that is done
+    tokens: int = 0
+    seconds: float = 0.0
+    evaluated: int = 0  # the last step that was
+    stale: int = 0  # evaluations since the best one
+    falls: int = 0  # of the rate, on a plateau
+    ranking: list[tuple[float, int]] = field(default_factory=list)  # the best measures and their steps
+
+    def progress(self, spec: TrainSpec) -> float:
+        """The share of the budget that is used: 0 to 1, and past it by the last step."""
+        shares = [
+            self.step / spec.steps if spec.steps else 0.0,
+            (self.epoch + self.share) / spec.epochs if spec.epochs else 0.0,
+            self.tokens / spec.tokens if spec.tokens else 0.0,
+            self.seconds / (60 * spec.minutes) if spec.minutes else 0.0,
+        ]
+        return max(shares)
+
+
+@dataclass
+class Report:
+    """How a run ended."""
+
+    reason: Literal["budget", "patience"]
+    moment: Moment
+    measures: Mapping[str, Any] | None  # the last evaluation's
+
+
+class Trainer:
+    """A model, a task, and a budget."""
+
+    def __init__(
+        self,
+        model: Model,
+        task: Task[Any],
+        spec: TrainSpec,
+        listeners: Sequence[Listener] = (),
+        store: Store | None = None,
+        files: Files | None = None,
+        identity: Mapping[str, Any] | None = None,
+        resume: str = "",
+    ) -> None:
+        """`files` and `identity` go into every checkpoint; `resume` is what to type after a stop."""
+        self.model, self.task, self.spec, self.listeners = model, task, spec, listeners
+        self.store, self.files, self.identity, self.resume = store, files or {}, identity or {}, resume
+        self.moment = Moment()
+        self.optimizer = spec.optimizer.build(model)
+        self.names = [name for name, _ in model.named_parameters()]
+        self.weights: list[Tensor] = [weight for _, weight in model.named_parameters()]
+        self.mean = [weight.detach().clone() for weight in self.weights] if spec.ema else []
+        self.signal = 0  # the one that came
+        self.saved = -1  # the last step that was
+        self.began = 0.0
+        self.measures: Mapping[str, Any] | None = None
+        for module in model.modules():
+            if isinstance(module, Stack):
+                module.recompute = spec.recompute
+
+    def run(self) -> Report:
+        """Train until a budget is used up or patience ends; a signal ends it too, after a save."""
+        self.began = time.monotonic() - self.moment.seconds
+        self._tell("began", self.moment, self.spec)
+        places = self.task.batches(self.moment.epoch, self.moment.position)
+        try:
+            with self._signals():
+                self._settle()  # an evaluation that a signal cut short is made up for
+                while (reason := self._ended()) is None:
+                    self._step(list(islice(places, self.spec.accumulate)))
+                    self._settle()
+                    self._heed()
+                if self.moment.evaluated < self.moment.step:
+                    self._evaluate()
+                self.save()
+        finally:
+            places.close()
+            self._tell("ended", self.moment)
+        return Report(reason, self.moment, self.measures)
+
+    def _ended(self) -> Literal["budget", "patience"] | None:
+        if self.spec.patience and self.moment.stale >= self.spec.patience:
+            return "patience"
+        return "budget" if self.moment.progress(self.spec) >= 1 else None
+
+    def _step(self, places: list[Place[Any]]) -> None:
+        moment, started = self.moment, time.monotonic()
+        self.model.train()
+        tokens = sum(self.task.size(place.batch) for place in places)
+        shape = self.spec.schedule.factor(moment.step + 1, moment.progress(self.spec), moment.falls)
+        rate = self.spec.optimizer.rate * shape
+        set_rate(self.optimizer, rate)
+        loss = sum(self._backward(place, tokens) for place in places)
+        gradient = self._clip()
+        if not math.isfinite(loss) or not math.isfinite(gradient):
+            raise self._divergence(loss, gradient, rate, places)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self._average()
+        last = places[-1]
+        moment.step += 1
+        moment.tokens += tokens
+        moment.epoch, moment.position, moment.share = last.epoch, last.position + 1, last.share
+        now = time.monotonic()
+        moment.seconds = now - self.began
+        told = Step(moment.step, loss, rate, gradient, moment.tokens, moment.seconds, tokens / max(now - started, 1e-9))
+        self._tell("stepped", told, moment)
+
+    def _backward(self, place: Place[Any], tokens: int) -> float:
+        """Add a batch's gradient; its part of the loss."""
+        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.spec.precision == "bf16"):
+            loss = self.task.loss(self.model, place.batch) / tokens
+        loss.backward()
+        return float(loss.detach())
+
+    def _clip(self) -> float:
+        """The norm of the gradient, which is scaled down if it is too large."""
+        if self.spec.clip is not None:
+            return float(torch.nn.utils.clip_grad_norm_(self.weights, self.spec.clip))
+        return float(torch.nn.utils.get_total_norm([w.grad for w in self.weights if w.grad is not None]))
+
+    def _divergence(self, loss: float, gradient: float, rate: float, places: Sequence[Place[Any]]) -> Divergence:
+        """What there is to say when something isn't finite; the weights haven't been touched."""
+        batch = ", ".join(f"epoch {place.epoch} batch {place.position}" for place in places)
+        last = self.store.latest() if self.store is not None else None
+        good = "there is no checkpoint yet" if last is None else f"the last good checkpoint is {last.path}"
+        where = f"step {self.moment.step + 1}: loss {loss}, gradient norm {gradient}, learning rate {rate:.3g}"
+        way_out = "a lower train.optimizer.rate, a longer train.schedule.warmup or a smaller train.clip"
+        return Divergence(f"{where}, {batch}; {good}", way_out)
+
+    def _average(self) -> None:
+        """Move the running average; early on it forgets faster, so that it isn't stuck at the start."""
+        if self.mean:
+            decay = min(self.spec.ema, (1 + self.moment.step) / (10 + self.moment.step))
+            with torch.no_grad():
+                torch._foreach_lerp_(self.mean, self.weights, 1 - decay)
+
+    def _settle(self) -> None:
+        """Evaluate and save where it is time to."""
+        moment, better = self.moment, False
+        if self.spec.evaluate and moment.step % self.spec.evaluate == 0 and moment.evaluated < moment.step:
+            better = self._evaluate()
+        if moment.step and (better or moment.step % self.spec.save == 0):
+            self.save()
+
+    def _evaluate(self) -> bool:
+        """Measure the model as it will be used; whether it is the best so far."""
+        moment = self.moment
+        self._tell("evaluating", moment)
+        self.model.eval()
+        try:
+            with self.averaged():
+                measures = self.task.evaluate(self.model, self._pulse)
+        except Interrupted:
+            self._heed()
+            raise
+        moment.evaluated = moment.step
+        moment.seconds = time.monotonic() - self.began
+        if measures is None:
+            return False
+        self.measures = measures
+        better = self._rank(float(measures[self.task.goal]))
+        self._tell("evaluated", moment, measures, better)
+        return better
+
+    def _rank(self, value: float) -> bool:
+        moment, sign = self.moment, -1 if self.task.rising else 1
+        better = not moment.ranking or sign * value < sign * moment.ranking[0][0]
+        moment.stale = 0 if better else moment.stale + 1
+        if self.spec.schedule.waits and moment.stale and moment.stale % self.spec.schedule.waits == 0:
+            moment.falls += 1
+        ranked = sorted([*moment.ranking, (value, moment.step)], key=lambda pair: (sign * pair[0], pair[1]))
+        moment.ranking = ranked[: self.spec.best]
+        return better
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The running average in the weights' place, for as long as it takes."""
+        own = [weight.data for weight in self.weights]
+        for weight, mean in zip(self.weights, self.mean or own, strict=True):
+            weight.data = mean
+        try:
+            yield
+        finally:
+            for weight, data in zip(self.weights, own, strict=True):
+                weight.data = data
+
+    def save(self) -> None:
+        """Write all that the next step follows from."""
+        if self.store is None or self.saved == self.moment.step:
+            return
+        tensors = {
+            "model": self.model.state_dict(),
+            "optimizer": packed(self.optimizer, self.model),
+            "generators": generators(self.model.device),
+        }
+        if self.mean:
+            tensors["average"] = dict(zip(self.names, self.mean, strict=True))
+        data = {"state": {**self.identity, "moment": asdict(self.moment)}, "spec": self.model.spec.model_dump()}
+        spare = [step for _, step in self.moment.ranking]
+        written = self.store.save(self.moment.step, tensors, data, self.files, spare)
+        self.saved = self.moment.step
+        self._tell("saved", written.path)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Be again where a checkpoint was saved."""
+        load(self.model, checkpoint.tensors("model"), f"{checkpoint.path}/model.safetensors")
+        unpack(self.optimizer, self.model, checkpoint.tensors("optimizer"))
+        if self.mean:
+            found = checkpoint.tensors("average")
+            self.mean = [found[name].to(self.model.device) for name in self.names]
+        restore_generators(checkpoint.tensors("generators"), self.model.device)
+        try:
+            moment = checkpoint.json("state")["moment"]
+            moment["ranking"] = [(float(value), int(step)) for value, step in moment["ranking"]]
+            self.moment = Moment(**moment)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{checkpoint.path}/state.json: {error}") from None
+        self.saved = self.moment.step
+
+    def _pulse(self) -> None:
+        if self.signal:
+            raise Interrupted
+
+    def _heed(self) -> None:
+        """A signal came: save, and say so."""
+        if not self.signal:
+            return
+        self.save()
+        name = signal.Signals(self.signal).name
+        kept = "nothing is kept" if self.store is None else f"saved in {self.store.folder}"
+        raise Stopped(f"{name} at step {self.moment.step}: {kept}", self.resume, self.signal)
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Finish the step and save at the first SIGTERM or SIGINT; stop at once at the second."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def heard(number: int, _: Any) -> None:
+            if self.signal:
+                os._exit(128 + number)  # a save in progress is still aside, so nothing is spoiled
+            self.signal = number
+
+        before = {number: signal.signal(number, heard) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _tell(self, what: str, *details: Any) -> None:
+        for listener in self.listeners:
+            getattr(listener, what)(*details)
+
+
+class Interrupted(Exception):
+    """A signal came in the middle of long work."""
+
+
+def load(model: Model, tensors: Mapping[str, Tensor], name: str) -> None:
+    """Fill a model with weights."""
+    fits(model, tensors, name)
+    model.load_state_dict(tensors)
+
+
+def fits(model: Model, tensors: Mapping[str, Tensor], name: str) -> None:
+    """Insist that every name and shape is the model's own; all that isn't is told at once."""
+    wanted = model.state_dict()
+    problems = [f"{key}: missing" for key in wanted if key not in tensors]
+    for key, tensor in tensors.items():
+        if key not in wanted:
+            problems.append(f"{key}: the model has no such weight")
+        elif tensor.shape != wanted[key].shape:
+            problems.append(f"{key}: shape {tuple(tensor.shape)}, and the model's is {tuple(wanted[key].shape)}")
+        elif tensor.is_floating_point() and not tensor.isfinite().all():
+            problems.append(f"{key}: holds numbers that aren't finite")
+    if problems:
+        more = f"\n  and {len(problems) - 10} more" if len(problems) > 10 else ""
+        raise CheckpointError(f"{name} doesn't fit the model:\n  " + "\n  ".join(problems[:10]) + more)
+
+
+def generators(device: torch.device) -> dict[str, Tensor]:
+    """The state of every source of chance that training draws from."""
+    found = {"cpu": torch.get_rng_state()}
+    if device.type != "cpu":
+        found[device.type] = torch.get_device_module(device).get_rng_state()
+    return found
+
+
+def restore_generators(states: Mapping[str, Tensor], device: torch.device) -> None:
+    try:
+        torch.set_rng_state(states["cpu"])
+        if device.type != "cpu" and device.type in states:
+            torch.get_device_module(device).set_rng_state(states[device.type])
+    except (KeyError, RuntimeError, TypeError) as error:
+        raise CheckpointError(f"generators.safetensors: {error}") from None

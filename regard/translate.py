@@ -1,0 +1,118 @@
+"""Translating and evaluating with runs, as the command line does it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from regard.data.lines import lines
+from regard.data.log import Log
+from regard.data.readers import Pair, reader
+from regard.decode.pipeline import Translation, Translator, Wishes, ensemble
+from regard.decode.search import Search
+from regard.errors import DataError
+from regard.lens.grid import by_word, grid
+from regard.run import Run, translator
+from regard.tasks.translation import evaluate
+
+WINDOW = 512  # lines that are read, sorted and translated together
+
+
+@dataclass
+class Style:
+    """How translations are written."""
+
+    json: bool = False
+    attention: bool = False
+
+
+def translators(nouns: Sequence[str]) -> Translator:
+    """One run, or an ensemble of several."""
+    return ensemble([translator(noun) for noun in nouns])
+
+
+def translate_lines(
+    nouns: Sequence[str], files: Sequence[Path], settings: Search, wishes: Wishes, style: Style
+) -> None:
+    """Read lines, write translations in the same order."""
+    speaker = translators(nouns)
+    # a person who types waits for each line; a file can be read in handfuls
+    window = 1 if not files and sys.stdin.isatty() else WINDOW
+    texts = _texts(files)
+    with _bar(files) as advance:
+        while group := list(islice(texts, window)):
+            answers = speaker.translate_all(group, settings, wishes, attention=style.attention)
+            for text, found in zip(group, answers, strict=True):
+                _write(text, found, style)
+                advance()
+            sys.stdout.flush()
+
+
+def _texts(files: Sequence[Path]) -> Iterator[str]:
+    """Every line, whatever state it is in: there must be a translation for each."""
+    log = Log("repair")
+    for name in [str(file) for file in files] or ["-"]:
+        for line in lines(name, log):
+            yield line.text or ""
+    for reason, count in log.reasons.items():
+        print(f"regard: {count} lines: {reason}", file=sys.stderr)
+
+
+def _write(text: str, found: list[Translation], style: Style) -> None:
+    if style.json:
+        best = [item.as_json() for item in found]
+        print(json.dumps({"source": text, **best[0]} | ({"nbest": best} if len(best) > 1 else {}), ensure_ascii=False))
+        return
+    for item in found:
+        print(item.text if len(found) == 1 else f"{item.score:.4f}\t{item.text}")
+        if style.attention and item.attention is not None:
+            print(grid(*by_word(item.source_tokens, item.tokens, item.attention), color=sys.stdout.isatty()))
+
+
+@contextmanager
+def _bar(files: Sequence[Path]) -> Iterator[Callable[[], None]]:
+    """A progress bar, where there is a terminal to draw on and the results go elsewhere."""
+    if not sys.stderr.isatty() or sys.stdout.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    total = sum(_count(file) for file in files) if files else None
+    columns = (TextColumn("translating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda: progress.advance(task)
+
+
+def _count(file: Path) -> int:
+    return sum(1 for _ in lines(str(file), Log("repair")))
+
+
+def evaluated(nouns: Sequence[str], files: Sequence[str], settings: Search, out: Path | None) -> dict[str, Any]:
+    """Every measure on a test set: files that are given, or what the first run kept for testing."""
+    pairs = _pairs(nouns[0], files)
+    speaker = translators(nouns)
+    began = time.perf_counter()
+    measures, texts = evaluate(speaker, pairs, settings)
+    if out is not None:
+        out.write_text("".join(text + "\n" for text in texts))
+    return {**measures, "seconds": time.perf_counter() - began}
+
+
+def _pairs(noun: str, files: Sequence[str]) -> list[Pair]:
+    if not files:
+        prepared = Run.open(Path(noun.partition("@")[0])).prepared()
+        return prepared.texts("test" if prepared.has("test") else "validation")
+    log = Log("stop")
+    pairs = list(reader(files).pairs(log))
+    if not pairs:
+        raise DataError(f"{', '.join(files)}: there is nothing in it", "check the files")
+    return pairs
