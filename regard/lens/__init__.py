@@ -1,0 +1,1 @@
+"""Looking inside: attention as a grid, curves as charts."""
