@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, Self
 
-import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
+from regard.core.dropout import dropout
 from regard.core.mixer import Mixer, MixerSpec, Part
 from regard.core.spec import FeedSpec, NormSpec, Rate, Spec, built
 from regard.core.state import Group, State
@@ -44,7 +44,7 @@ class Sublayer(Part):
     def join(self, x: Tensor, y: Tensor, view: View) -> Tensor:
         """Add what was computed to the stream."""
         if self.dropout and self.training:
-            y = F.dropout(y, self.dropout)
+            y = dropout(y, self.dropout)
         see = view.watcher(self.path, *Sublayer.names)
         if see:
             y = see("output", y)

@@ -39,6 +39,22 @@ class Progress(State):
         return True
 
 
+@dataclass
+class Factors:
+    """Vectors and the words that they are compared with: scores = vectors @ words.T + bias."""
+
+    vectors: Tensor  # (…, width)
+    words: Tensor  # (vocabulary, width)
+    bias: Tensor | None = None  # (vocabulary,)
+
+
+class WordHead(Part):
+    """A head that scores the words of a vocabulary, position by position."""
+
+    def factors(self, x: Tensor) -> Factors:
+        raise NotImplementedError
+
+
 class Model(nn.Module):
     """Tokens (or images) to logits."""
 
@@ -80,17 +96,11 @@ class Model(nn.Module):
         valid: Tensor | None = None,
         probe: Probe | None = None,
         extras: Extras | None = None,
-        keep: Tensor | None = None,
     ) -> Tensor:
-        """Logits for every position, teacher-forced: (batch, time, vocabulary) where the head is a vocabulary.
-
-        `keep`, (batch, time): score only these positions, (kept, vocabulary); a loss has no use for the others.
-        """
+        """Logits for every position, teacher-forced: (batch, time, vocabulary) where the head is a vocabulary."""
         stack = self._main
         view = self._view(stack, tokens, valid, memory=memory, probe=probe, extras=extras)
         x = stack(tokens, view)
-        if keep is not None:
-            x = x[keep]
         return x if self.head is None else self.head(x, view)
 
     def features(
@@ -99,6 +109,14 @@ class Model(nn.Module):
         """What the head is given: (batch, time, width). For a loss that projects to the vocabulary by itself."""
         stack = self._main
         return stack(tokens, self._view(stack, tokens, valid, memory=memory, extras=extras))
+
+    def factors(
+        self, tokens: Tensor, keep: Tensor, memory: Memory | None = None, *, valid: Tensor | None = None
+    ) -> Factors:
+        """What the logits of some positions are a product of; `keep`, (batch, time): which. For losses."""
+        if not isinstance(self.head, WordHead):
+            raise InputError("this model has no head that scores words")
+        return self.head.factors(self.features(tokens, memory, valid=valid)[keep])
 
     def start(self, rows: int, memory: Memory | None = None, *, room: int = 0) -> Progress:
         """The state before the first token; `room`: positions to allocate ahead."""

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from regard.core.dropout import dropout
 from regard.core.mixer import Part
 
 Kind = Literal["rnn", "relu", "lstm", "gru"]
@@ -86,7 +87,7 @@ class Cell(Part):
         hidden: list[Carry] = []
         for layer in range(self.layers):
             if layer and self.dropout and self.training:
-                x = nn.functional.dropout(x, self.dropout)
+                x = dropout(x, self.dropout)
             before = tuple(piece[:, layer] for piece in carry)
             now = self._layer(x, before, layer)
             hidden.append(now)

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
+from regard.core.dropout import dropout
 from regard.core.mixer import Part
 from regard.core.spec import AbsoluteSpec, Count, EmbeddingSpec, NormSpec, Rate, Size, built, divides
 from regard.core.view import View
@@ -88,7 +89,7 @@ class Lookup(Embedding):
             x = x + self.segments(view.extras.get("segments", torch.zeros_like(inputs)))
         if self.norm is not None:
             x = self.norm(x)
-        return F.dropout(x, self.spec.dropout, self.training) if self.spec.dropout else x
+        return dropout(x, self.spec.dropout) if self.spec.dropout and self.training else x
 
 
 class Patches(EmbeddingSpec):

@@ -9,6 +9,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.dropout import dropout
 from regard.core.mixer import Part
 from regard.core.spec import FeedSpec, Rate, Size
 from regard.core.view import View
@@ -50,5 +51,5 @@ class Channels(Part):
     def forward(self, x: Tensor, view: View) -> Tensor:
         y = self.activation(self.up(x)) if self.gate is None else self.activation(self.gate(x)) * self.up(x)
         if self.dropout and self.training:
-            y = F.dropout(y, self.dropout)
+            y = dropout(y, self.dropout)
         return self.down(y)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.core.mask import average
 from regard.core.mixer import Part
+from regard.core.model import Factors, WordHead
 from regard.core.spec import HeadSpec, NormSpec, Rate, Size, built
 from regard.core.view import View
 from regard.errors import SpecError
@@ -43,7 +44,7 @@ class Vocabulary(HeadSpec):
         return Words(self, width, table)
 
 
-class Words(Part):
+class Words(WordHead):
     def __init__(self, spec: Vocabulary, width: int, table: nn.Embedding | None) -> None:
         super().__init__()
         self.spec = spec
@@ -59,6 +60,11 @@ class Words(Part):
 
     def forward(self, x: Tensor, view: View) -> Tensor:
         """(batch, time, vocabulary); (batch, time, directions, vocabulary) where there are several."""
+        found = self.factors(x)
+        return F.linear(found.vectors, found.words, found.bias)
+
+    def factors(self, x: Tensor) -> Factors:
+        """What the scores are a product of, for a loss that needn't have them all at once."""
         if self.dense is not None and self.spec.transform:
             x = ACTIVATIONS[self.spec.transform](self.dense(x))
         if self.norm is not None:
@@ -67,7 +73,7 @@ class Words(Part):
             x = x * self.width**-0.5
         if self.spec.directions > 1:
             x = x.unflatten(-1, (self.spec.directions, self.width))
-        return F.linear(x, self.words.weight, self.bias)
+        return Factors(x, self.words.weight, self.bias)
 
 
 class Pooled(Part):

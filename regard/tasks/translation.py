@@ -13,7 +13,6 @@ from random import Random
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.model import Model
@@ -24,6 +23,7 @@ from regard.data.readers import Pair
 from regard.data.tokenizer import Tokenizer
 from regard.decode.pipeline import Translator
 from regard.decode.search import Search
+from regard.tasks.entropy import cross_entropy
 from regard.tasks.task import Place, Pulse, TaskSpec
 
 
@@ -104,8 +104,8 @@ def loss(model: Model, batch: Batch, smoothing: float = 0.0) -> Tensor:
     target, valid = batch.target.to(device), batch.target_valid.to(device)
     memory = model.encode(batch.source.to(device), batch.source_valid.to(device))
     kept = valid[:, 1:]
-    logits = model(target[:, :-1], memory, valid=valid[:, :-1], keep=kept)  # (kept, vocabulary)
-    return F.cross_entropy(logits.float(), target[:, 1:][kept], label_smoothing=smoothing, reduction="sum")
+    factors = model.factors(target[:, :-1], kept, memory, valid=valid[:, :-1])
+    return cross_entropy(factors, target[:, 1:][kept], smoothing)
 
 
 def evaluate(

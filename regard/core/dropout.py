@@ -1,0 +1,23 @@
+"""Dropout that is quick on a CPU: sixteen random bits a value, four values from one number of the generator.
+
+torch draws one number a value, on one core; that was a seventh of the time of a small Transformer's step.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+LEVELS = 2**16
+
+
+def dropout(x: Tensor, rate: float) -> Tensor:
+    """Set a share of the values to 0 and scale up the others (Srivastava et al. 2014), whether training or not."""
+    if x.device.type != "cpu":
+        return F.dropout(x, rate)
+    count = x.numel()
+    dropped = round(rate * LEVELS)
+    bits = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
+    kept = bits[:count].view(x.shape) >= dropped - LEVELS // 2
+    return x * kept.to(x.dtype).mul_(LEVELS / (LEVELS - dropped))
