@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.errors import RegardError
+from regard.errors import RegardError, SpecError
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -60,14 +60,16 @@ def show(
         console.print(line)
 
 
+CONFIG = Annotated[Path, typer.Argument(help="A run file (YAML), such as those in recipes/.")]
+CHANGES = Annotated[list[str] | None, typer.Argument(help="Changes to it: train.minutes=30 out=runs/one")]
 RUN = Annotated[str, typer.Argument(help="A run's folder; RUN@best, RUN@latest, RUN@step-2000 for one checkpoint.")]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 
 
 @app.command()
 def train(
-    config: Annotated[Path, typer.Argument(help="A run file (YAML), such as those in recipes/.")],
-    settings: Annotated[list[str] | None, typer.Argument(help="Changes to it: train.minutes=30 out=runs/one")] = None,
+    config: CONFIG,
+    settings: CHANGES = None,
     as_json: JSON = False,
 ) -> None:
     """Train as a run file says. Progress goes to standard error, the result to standard output."""
@@ -175,15 +177,121 @@ def search(beam: int, nbest: int, settings: list[str] | None) -> Search:
 
 
 @app.command()
-def demo(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """Draw a small Transformer, build it, run it forward, and step it word by word."""
-    from regard.demo import forward_pass
+def plan(
+    config: CONFIG,
+    settings: CHANGES = None,
+    as_json: JSON = False,
+) -> None:
+    """Parameters, memory, tokens a second measured here, and how long a run will take. Nothing is trained or kept."""
+    from regard.config import read
     from regard.machine import keep_memory
+    from regard.plan import plan as measure
+    from regard.train.screen import clock
 
     keep_memory()
-    done = forward_pass()
+    found = measure(read(config).changed(settings or []))
     if as_json:
-        print(json.dumps(vars(done)))
+        print(json.dumps(vars(found)))
+        return
+    print(f"model        {found.model}, {found.parameters:,} parameters")
+    print(f"state        {found.state_bytes_per_token:,} bytes a generated token")
+    print(f"memory       {found.peak_memory / 2**20:,.0f} MB at most, on {found.device}")
+    print(f"speed        {found.tokens_per_second:,.0f} target tokens/s, {found.steps_per_second:.2f} steps/s")
+    print(f"time         {clock(found.seconds)}")
+    hint(" ".join(["regard train", str(config), *(settings or [])]))
+
+
+@app.command()
+def plot(
+    runs: Annotated[list[Path], typer.Argument(help="Runs to draw, one color each.")],
+    out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("curves.png"),
+) -> None:
+    """Draw the curves of one or several runs to a PNG."""
+    from regard.lens.chart import curves
+    from regard.train.listener import history
+
+    curves({run.name: history(run / "metrics.jsonl") for run in runs}, out)
+    print(out)
+
+
+@app.command()
+def verify(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    steps: Annotated[int, typer.Option(help="How many steps to train, twice.", min=2)] = 20,
+    as_json: JSON = False,
+) -> None:
+    """Prove that a run resumes to the bit: train it twice, once with a break, and compare every digest."""
+    from regard.machine import keep_memory
+    from regard.verify import verify as prove
+
+    keep_memory()
+    proof = prove(run, steps)
+    if as_json:
+        print(json.dumps({**vars(proof), "exact": proof.exact}))
+    else:
+        for name, digest in proof.straight.items():
+            same = "equal" if proof.resumed.get(name) == digest else f"DIFFERENT: {proof.resumed.get(name)}"
+            print(f"{name:12} {digest[:16]}  {same}")
+    if not proof.exact:
+        raise RegardError(
+            f"{run}: {steps} steps with a break aren't the same as without", "device=cpu, and one machine"
+        )
+    hint(f"regard resume {run}")
+
+
+@app.command()
+def average(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    last: Annotated[int, typer.Option(help="Of the last so many checkpoints.", min=0)] = 0,
+    best: Annotated[int, typer.Option(help="Of the best so many.", min=0)] = 0,
+    as_json: JSON = False,
+) -> None:
+    """Average the weights of several checkpoints; from then on RUN means the average, and RUN@best the best."""
+    from regard.average import average as write_average
+
+    if bool(last) == bool(best):
+        raise SpecError("the last checkpoints or the best?", f"regard average {run} --last 5")
+    written, steps = write_average(run, last, best)
+    if as_json:
+        print(json.dumps({"path": str(written.path), "steps": steps}))
+    else:
+        print(f"{written.path}  from steps {', '.join(f'{step:,}' for step in steps)}")
+    hint(f"regard eval {run}@average")
+
+
+@app.command()
+def doctor(as_json: JSON = False) -> None:
+    """Look at this machine: versions, speed, memory, what is missing and what to do about it."""
+    from regard.doctor import examine
+
+    found = examine()
+    if as_json:
+        print(json.dumps(vars(found)))
+        return
+    print(f"system       {found.system}")
+    print("versions     " + "  ".join(f"{name} {number}" for name, number in found.versions.items()))
+    print(f"compute      {found.cores} cores, {found.threads} threads, {', '.join(found.devices)}")
+    print(f"speed        {found.fp32_gflops:,.0f} GFLOP/s in fp32, {found.bf16_gflops:,.1f} in bf16")
+    print(f"memory       {found.memory / 2**30:,.1f} GB;  {found.disk_free / 2**30:,.1f} GB free on this disk")
+    print("extras       " + "  ".join(f"{name} {'yes' if there else 'no'}" for name, there in found.extras.items()))
+    for line in found.advice:
+        print(f"advice       {line}")
+    hint("regard demo")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the runs and the pictures go.")] = Path("runs/demo"),
+    seconds: Annotated[float, typer.Option(help="Of training, for each of the three models.", min=1)] = 60.0,
+    as_json: JSON = False,
+) -> None:
+    """Walk the path: a bottleneck, then attention, then a Transformer, trained here and now on English and French."""
+    from regard.machine import keep_memory
+    from regard.stage import perform
+
+    keep_memory()
+    perform(out, seconds, as_json)
+    hint(f'echo "The old woman sees the red house." | regard translate {out}/transformer --attention')
 
 
 def presets(as_json: bool) -> None:

@@ -1,54 +1,178 @@
-"""The demo: one model, drawn, built, run forward and stepped."""
+"""The main job: the path from the bottleneck to the Transformer, walked on the built-in corpus in a few minutes.
+
+Three models get the same corpus, the same vocabulary and the same time: two recurrent networks without attention, the
+same with attention, a Transformer. Every number in the table is measured in this run; each model is a run of its own
+that can be translated with, resumed and looked at.
+"""
 
 from __future__ import annotations
 
-import math
-import time
-from dataclasses import dataclass
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
-import torch
-import torch.nn.functional as F
+from regard.config import Document
+from regard.data.prepared import Prepared
+from regard.data.readers import Pair
+from regard.decode.pipeline import Translation, Translator
+from regard.errors import RegardError
+from regard.fit import train
+from regard.lens import chart
+from regard.lens.grid import by_word
+from regard.run import Run, translator
+from regard.tasks.translation import evaluate
+from regard.train.listener import history
 
-from regard.models import preset
+PAIRS = 150_000  # of training
+SENTENCE = "I like the green cat."
+LENGTHS = {"1-6 words": (1, 6), "7-10 words": (7, 10), "11-15 words": (11, 15), "16+ words": (16, 99)}
+MODELS: dict[str, dict[str, Any]] = {
+    "no attention": {"kind": "seq2seq", "cell": "gru", "width": 256, "dropout": 0.0},
+    "attention": {"kind": "luong", "cell": "gru", "width": 256, "dropout": 0.0},
+    "transformer": {
+        "kind": "transformer-tiny",
+        "width": 128,
+        "depth": 2,
+        "hidden": 512,
+        "dropout": 0.0,
+        "position": {"kind": "sinusoidal"},
+    },
+}
+RATES = {"no attention": 0.003, "attention": 0.003, "transformer": 0.003}
 
 
 @dataclass
-class Pass:
-    """What one forward pass of an untrained model shows."""
+class Row:
+    """One model's line in the table."""
 
     model: str
     parameters: int
-    shape: tuple[int, ...]
-    loss: float  # in nats a word; near ln(vocabulary), since nothing is learned yet
-    chance: float
-    milliseconds: float  # encoding and decoding, the best of a few
-    stepping_difference: float  # between the whole target at once and word by word
-    state_bytes: int
+    tokens_per_second: float  # target tokens, in training
+    steps: int
+    seconds: float  # of training
+    exact: float  # the share of the test set that is right to the letter
+    combinations: float  # the same for combinations of words and patterns that training never saw
+    lengths: dict[str, float]  # the same by words of the English sentence
+    bleu: float
+    source: str
+    translation: str
+    run: str
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
-def forward_pass(name: str = "transformer-tiny", rows: int = 8, source: int = 12, target: int = 10) -> Pass:
-    """Encode random words, decode random words, and check that stepping agrees."""
-    torch.manual_seed(0)
-    model = preset(name).build().eval()
-    words = model(torch.zeros(1, 1, dtype=torch.long), model.encode(torch.zeros(1, 1, dtype=torch.long))).shape[-1]
-    sources, targets = torch.randint(words, (rows, source)), torch.randint(words, (rows, target))
-    times = []
-    with torch.no_grad():
-        for _ in range(5):  # the first calls pay for memory and threads
-            began = time.perf_counter()
-            memory = model.encode(sources)
-            logits = model(targets, memory)
-            times.append(time.perf_counter() - began)
-        state = model.start(rows, memory, room=target)
-        stepped = torch.stack([model.step(word, state) for word in targets.unbind(1)], 1)
-    loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), targets[:, 1:].flatten())
-    return Pass(
+@dataclass
+class Shown:
+    """A row, and the translation that it shows with what it looked at."""
+
+    row: Row
+    example: Translation
+
+
+def recipe(name: str, out: Path, seconds: float, pairs: int) -> Document:
+    """The run file of one of the models."""
+    tree = {
+        "corpus": {"kind": "en-fr", "train": pairs, "validation": 200, "test": 1000, "combinations": 500},
+        "tokenizer": {"pieces": "word", "vocabulary": 8000},
+        "batches": {"tokens": 2048, "buckets": 40},
+        "task": {"kind": "translation", "smoothing": 0.0},
+        "model": MODELS[name],
+        "train": {
+            "minutes": seconds / 60,
+            "optimizer": {"kind": "adamw", "rate": RATES[name], "decay": 0.0},
+            "schedule": {"kind": "linear", "warmup": 100},
+            "evaluate": 0,
+            "save": 100_000,
+        },
+        "out": str(out / name.replace(" ", "-")),
+    }
+    return Document(tree)
+
+
+def demo(out: Path, seconds: float, pairs: int, report: Callable[[str], None]) -> Iterator[Shown]:
+    """Train and measure each model in turn."""
+    _clear(out)
+    ready: Prepared | None = None
+    for name in MODELS:
+        report(f"\n{name}: {seconds:.0f} s of training")
+        fitted = train(recipe(name, out, seconds, pairs), report, ready)
+        run = Run.open(fitted.folder)
+        ready = ready or run.prepared()
+        yield measured(name, run, ready)
+
+
+def _clear(out: Path) -> None:
+    """Make room for this run's folders; what isn't ours stays."""
+    if out.exists():
+        strange = [item.name for item in out.iterdir() if item.is_dir() and not (item / "run.yaml").exists()]
+        if strange:
+            raise RegardError(f"{out}: {strange[0]} there isn't a run of the demo's", "--out ANOTHER")
+        shutil.rmtree(out)
+
+
+def measured(name: str, run: Run, prepared: Prepared) -> Shown:
+    """What one trained model can do."""
+    speaker = translator(str(run.folder))
+    test, combinations = prepared.texts("test"), prepared.texts("combinations")
+    measures, texts = evaluate(speaker, test)
+    held_out, _ = evaluate(speaker, combinations)
+    steps = [line for line in history(run.folder / "metrics.jsonl") if line["event"] == "step"]
+    last = steps[-1]
+    example = speaker.translate(SENTENCE, attention=bool(speaker.network.alignments), beam=5)
+    row = Row(
         name,
-        model.parameter_count(),
-        tuple(logits.shape),
-        float(loss),
-        math.log(words),
-        min(times) * 1000,
-        float((stepped - logits).abs().max()),
-        state.nbytes,
+        parameters(speaker),
+        last["tokens"] / last["seconds"],
+        last["step"],
+        last["seconds"],
+        measures["exact"],
+        held_out["exact"],
+        by_length(test, texts),
+        measures["bleu"],
+        SENTENCE,
+        example.text,
+        str(run.folder),
     )
+    return Shown(row, example)
+
+
+def parameters(speaker: Translator) -> int:
+    from regard.core.model import Model
+
+    assert isinstance(speaker.network, Model)
+    return speaker.network.parameter_count()
+
+
+def by_length(pairs: Sequence[Pair], texts: Sequence[str]) -> dict[str, float]:
+    """Exact match by the number of words of the English sentence."""
+    found: dict[str, float] = {}
+    for name, (least, most) in LENGTHS.items():
+        right = [
+            text == target
+            for (source, target), text in zip(pairs, texts, strict=True)
+            if least <= len(source.split()) <= most
+        ]
+        if right:
+            found[name] = sum(right) / len(right)
+    return found
+
+
+def pictures(shown: Sequence[Shown], out: Path) -> list[Path]:
+    """The PNGs: exact match by length, learning curves, and what the last two models looked at."""
+    paths = [out / "exact-by-length.png", out / "curves.png"]
+    groups = {item.row.model: {name: 100 * share for name, share in item.row.lengths.items()} for item in shown}
+    chart.bars(groups, paths[0], "Exact match by the length of the English sentence", "%")
+    histories = {item.row.model: history(Path(item.row.run) / "metrics.jsonl") for item in shown}
+    chart.curves(histories, paths[1])
+    for item in shown:
+        if item.example.attention is not None:
+            path = out / f"attention-{item.row.model.replace(' ', '-')}.png"
+            columns, rows, weights = by_word(item.example.source_tokens, item.example.tokens, item.example.attention)
+            chart.heatmap(columns, rows, weights, path, f"{item.row.model}: {item.row.translation}")
+            paths.append(path)
+    (out / "demo.json").write_text(json.dumps([item.row.as_json() for item in shown], indent=1, ensure_ascii=False))
+    return paths

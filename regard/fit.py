@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import Document, read
+from regard.data.prepared import Prepared
 from regard.decode.pipeline import Translator
 from regard.errors import CheckpointError
 from regard.run import Run, RunSpec, translator
@@ -36,10 +37,10 @@ def fit(path: str | Path, changes: Mapping[str, Any] | None = None) -> Fitted:
     return train(read(Path(path)).changed(words))
 
 
-def train(document: Document, report: Callable[[str], None] | None = None) -> Fitted:
-    """Begin a run and train it to its end."""
+def train(document: Document, report: Callable[[str], None] | None = None, ready: Prepared | None = None) -> Fitted:
+    """Begin a run and train it to its end; `ready`: a corpus that another run has made ready, to be copied."""
     say = report or _say
-    return _trained(Run.begin(document, say), say)
+    return _trained(Run.begin(document, say, ready), say)
 
 
 def resume(folder: Path, words: Sequence[str] = (), report: Callable[[str], None] | None = None) -> Fitted:

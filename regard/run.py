@@ -29,7 +29,7 @@ from regard.core.model import Model, ModelSpec
 from regard.core.spec import Count, Spec, told
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
-from regard.data.prepared import Prepared, prepare
+from regard.data.prepared import REPORT, Prepared, prepare
 from regard.data.tokenizer import Tokenizer, TokenizerSpec
 from regard.decode.pipeline import Translator
 from regard.errors import Busy, CheckpointError, RegardError, SpecError
@@ -153,8 +153,13 @@ class Run:
         return cls(folder, RunSpec.parse(document.tree | {"out": str(folder)}, document.where))
 
     @classmethod
-    def begin(cls, document: Document, report: Callable[[str], None] = lambda _: None) -> Run:
-        """Check everything, make the corpus ready, and write the folder; on a mistake nothing is left behind."""
+    def begin(
+        cls, document: Document, report: Callable[[str], None] = lambda _: None, ready: Prepared | None = None
+    ) -> Run:
+        """Check everything, make the corpus ready, and write the folder; on a mistake nothing is left behind.
+
+        `ready`: what another run has made ready of the same corpus, to be copied.
+        """
         spec = RunSpec.parse(document.tree, document.where)
         device(spec.device)
         folder = Path(spec.out)
@@ -168,20 +173,24 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
             try:
                 with run.lock():
-                    run._prepare(report)
+                    run._prepare(report, ready)
             except BaseException:
                 shutil.rmtree(folder if fresh else folder / "data", ignore_errors=True)
                 raise
         return run
 
-    def _prepare(self, report: Callable[[str], None]) -> None:
+    def _prepare(self, report: Callable[[str], None], ready: Prepared | None) -> None:
         spec, data = self.spec, self.folder / "data"
         shutil.rmtree(data, ignore_errors=True)
-        like = None if spec.tokenizer.like is None else Path(spec.tokenizer.like) / "data"
-        prepared, log = prepare(spec.corpus, spec.tokenizer, spec.batches.longest, Path(spec.data), data, like)
-        report(f"data: {log.summary()}")
-        if log.reasons:
-            report(f"data: every such line is in {data / log.report.name if log.report else data}")
+        if ready is not None:
+            shutil.copytree(ready.folder, data)
+            prepared = self.prepared()
+        else:
+            like = None if spec.tokenizer.like is None else Path(spec.tokenizer.like) / "data"
+            prepared, log = prepare(spec.corpus, spec.tokenizer, spec.batches.longest, Path(spec.data), data, like)
+            report(f"data: {log.summary()}")
+            if log.reasons:
+                report(f"data: every such line is in {data / REPORT}")
         model = self._model(prepared).build("meta")
         sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in prepared.tokenizers))
         report(f"model: {model.parameter_count():,} parameters, a vocabulary of {sizes}")

@@ -152,14 +152,18 @@ class Batch:
     ) -> None:
         self.scorer, self.begin, self.end, self.settings = scorer, begin, end, settings
         self.sentences, self.required = sentences, demands.required or [()] * sentences
-        most = demands.most or [settings.maximum] * sentences
-        self.limits = [min(settings.maximum, limit) for limit in most]
+        self.limits = [self.limit(n, demands) for n in range(sentences)]
         self.rules = rules(settings, demands, self.limits, end)
         self.shapes = shapes(settings)
         self.attention = attention
         self.looks = attention or settings.coverage > 0
         self.generators = [torch.Generator().manual_seed(settings.seed * 1_000_003 + n) for n in range(sentences)]
         self.finished: list[list[Hypothesis]] = [[] for _ in range(sentences)]
+
+    def limit(self, sentence: int, demands: Demands) -> int:
+        """How many tokens a sentence may have; never fewer than the settings and its prefix make it have."""
+        most = self.settings.maximum if demands.most is None else min(self.settings.maximum, demands.most[sentence])
+        return max(most, self.settings.minimum, len(demands.prefixes[sentence]) if demands.prefixes else 0)
 
     @torch.no_grad()
     def run(self, memory: Any) -> list[list[Hypothesis]]:

@@ -23,7 +23,8 @@ LOG2 = math.log2(math.e)  # 2^x is cheaper than e^x
 def cross_entropy(factors: Factors, targets: Tensor, smoothing: float = 0.0) -> Tensor:
     """The sum over the rows of a smoothed cross-entropy, in nats."""
     learns = torch.is_grad_enabled()
-    found: Tensor = Entropy.apply(factors.vectors, factors.words, factors.bias, targets, smoothing, learns)
+    with torch.autocast(targets.device.type, enabled=False):  # sums over a vocabulary need all the digits
+        found: Tensor = Entropy.apply(factors.vectors, factors.words, factors.bias, targets, smoothing, learns)
     return found
 
 

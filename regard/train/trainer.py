@@ -336,12 +336,13 @@ def load(model: Model, tensors: Mapping[str, Tensor], name: str) -> None:
 def fits(model: Model, tensors: Mapping[str, Tensor], name: str) -> None:
     """Insist that every name and shape is the model's own; all that isn't is told at once."""
     wanted = model.state_dict()
-    problems = [f"{key}: missing" for key in wanted if key not in tensors]
-    for key, tensor in tensors.items():
-        if key not in wanted:
-            problems.append(f"{key}: the model has no such weight")
-        elif tensor.shape != wanted[key].shape:
-            problems.append(f"{key}: shape {tuple(tensor.shape)}, and the model's is {tuple(wanted[key].shape)}")
+    problems = [f"{key}: the model has no such weight" for key in tensors if key not in wanted]
+    for key, own in wanted.items():
+        tensor = tensors.get(key)
+        if tensor is None:
+            problems.append(f"{key}: missing")
+        elif tensor.shape != own.shape:
+            problems.append(f"{key}: shape {tuple(tensor.shape)}, and the model's is {tuple(own.shape)}")
         elif tensor.is_floating_point() and not tensor.isfinite().all():
             problems.append(f"{key}: holds numbers that aren't finite")
     if problems:

@@ -1,0 +1,51 @@
+"""One model from several checkpoints of a run: the mean of their weights (Junczys-Dowmunt et al. 2016)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from regard.errors import CheckpointError
+from regard.run import Run, weights
+from regard.train.checkpoint import Checkpoint, Store, verified
+
+
+def average(folder: Path, last: int = 0, best: int = 0) -> tuple[Checkpoint, list[int]]:
+    """Write the mean of the last or of the best checkpoints to `RUN@average`; the steps that it is made of."""
+    store = Run.open(folder).store
+    chosen = _best(store, best) if best else store.numbered()[-last:]
+    wanted = best or last
+    if len(chosen) < wanted:
+        kept = f"train.best={wanted}" if best else f"train.keep={wanted}"
+        raise CheckpointError(f"{folder}: {wanted} checkpoints are asked for and {len(chosen)} are there", kept)
+    checkpoints = [verified(found.path) for found in chosen]
+    tensors = mean([weights(found) for found in checkpoints])
+    steps = [found.step for found in checkpoints]
+    newest = checkpoints[-1]
+    names = sorted(path.name for path in newest.path.glob("tokenizer*.json"))
+    data = {"state": {**newest.json("state"), "average": steps}, "spec": newest.json("spec")}
+    files = {name: newest.read(name) for name in names}
+    written = Store(folder / "average").save(newest.step, {"model": tensors}, data, files)
+    return written, steps
+
+
+def _best(store: Store, count: int) -> list[Checkpoint]:
+    newest = store.latest()
+    ranking = newest.json("state").get("moment", {}).get("ranking", []) if newest is not None else []
+    there = {found.step: found for found in store.numbered()}
+    found = [there[step] for _, step in ranking[:count] if step in there]
+    return sorted(found, key=lambda item: item.step)
+
+
+def mean(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of tensors by name, added up in double precision; whole numbers are the last part's."""
+    found: dict[str, Tensor] = {}
+    for name, last in parts[-1].items():
+        if last.is_floating_point():
+            total = torch.stack([part[name].double() for part in parts]).mean(0)
+            found[name] = total.to(last.dtype)
+        else:
+            found[name] = last
+    return found

@@ -1,0 +1,117 @@
+"""What a run will cost, measured in a few seconds: parameters, memory, speed, and how long it will take.
+
+A few real steps are made on the first pairs of the corpus, in a folder that is thrown away; nothing is trained or kept.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import torch
+
+from regard.config import Document
+from regard.core.spec import Spec
+from regard.data.corpus import CorpusSpec, Split
+from regard.data.log import Log
+from regard.data.prepared import prepare
+from regard.data.readers import Pair
+from regard.machine import peak_memory
+from regard.outline import outline
+from regard.run import RunSpec, composed, device
+from regard.tasks.translation import Translation
+from regard.train.listener import Listener, Step
+from regard.train.trainer import Moment, Trainer
+
+SAMPLE = 4000  # pairs
+WARM = 3  # steps that pay for memory and threads
+SECONDS = 6.0  # of measuring
+
+
+@dataclass
+class Plan:
+    """What there is to know before training."""
+
+    model: str
+    parameters: int
+    state_bytes_per_token: int
+    device: str
+    peak_memory: int  # bytes of the whole process in the steps that were made
+    tokens_per_second: float
+    steps_per_second: float
+    pairs: int | None  # in the corpus, where a budget in epochs made it necessary to count
+    seconds: float  # until the first budget is used up
+
+
+class Sampled(CorpusSpec):
+    """The first pairs of another corpus."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kind: Literal["sampled"] = "sampled"
+    whole: CorpusSpec
+
+    def splits(self) -> tuple[Split, ...]:
+        return ("train",)
+
+    def pairs(self, split: Split, folder: Path, log: Log) -> Iterator[Pair]:
+        return islice(self.whole.pairs(split, folder, log), SAMPLE)
+
+
+class Clock(Listener):
+    """When each step ended, and how many tokens and pairs it had."""
+
+    def __init__(self) -> None:
+        self.times = [time.perf_counter()]
+        self.tokens = [0]
+        self.shares = [0.0]
+
+    def stepped(self, step: Step, moment: Moment) -> None:
+        self.times.append(time.perf_counter())
+        self.tokens.append(moment.tokens)
+        self.shares.append(moment.epoch + moment.share)
+
+
+def plan(document: Document) -> Plan:
+    """Measure a few steps of a run and reckon the rest."""
+    spec = RunSpec.parse(document.tree, document.where)
+    assert isinstance(spec.task, Translation)
+    with tempfile.TemporaryDirectory(prefix="regard-plan-") as folder:
+        sampled = Sampled(whole=spec.corpus, policy=spec.corpus.policy)
+        prepared, _ = prepare(sampled, spec.tokenizer, spec.batches.longest, Path(spec.data), Path(folder))
+        # a sample has fewer words than the corpus; the model gets as many as the run will have at most
+        learned = spec.tokenizer.pieces in ("bpe", "unigram", "wordpiece") and spec.tokenizer.like is None
+        sizes = [spec.tokenizer.vocabulary if learned else len(part) for part in prepared.tokenizers]
+        described = composed(spec.model, *sizes)
+        torch.manual_seed(spec.seed)
+        model = described.build().to(device(spec.device))
+        clock = Clock()
+        task = spec.task.build(prepared, spec.batches, spec.seed)
+        measuring = spec.train.replace(steps=None, epochs=None, tokens=None, minutes=SECONDS / 60, evaluate=0)
+        Trainer(model, task, measuring, [clock]).run()
+        pairs = len(prepared.source)
+    first = min(WARM, len(clock.times) - 2)
+    elapsed = clock.times[-1] - clock.times[first]
+    steps = (len(clock.times) - 1 - first) / elapsed
+    tokens = (clock.tokens[-1] - clock.tokens[first]) / elapsed
+    speed = (clock.shares[-1] - clock.shares[first]) * pairs / elapsed  # pairs a second
+    total = _count(spec) if spec.train.epochs else None
+    budgets = [
+        spec.train.steps / steps if spec.train.steps else None,
+        spec.train.tokens / tokens if spec.train.tokens else None,
+        60 * spec.train.minutes if spec.train.minutes else None,
+        spec.train.epochs * total / speed if spec.train.epochs and total else None,
+    ]
+    seconds = min(budget for budget in budgets if budget is not None)
+    drawn = outline(described, str(spec.model["kind"]))
+    where = str(device(spec.device))
+    state = drawn.state_bytes_per_token
+    return Plan(drawn.tree.name, drawn.parameters, state, where, peak_memory(), tokens, steps, total, seconds)
+
+
+def _count(spec: RunSpec) -> int:
+    return sum(1 for _ in spec.corpus.pairs("train", Path(spec.data), Log("skip")))

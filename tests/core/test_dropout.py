@@ -1,0 +1,42 @@
+"""Dropout: the right share, scaled right, by torch's own generator."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.core.dropout import dropout
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.9])
+def test_the_share_that_is_dropped_is_the_rate(rate: float) -> None:
+    torch.manual_seed(0)
+    found = dropout(torch.ones(1001, 999), rate)
+    assert (found == 0).float().mean().item() == pytest.approx(rate, abs=0.002)
+    assert found.mean().item() == pytest.approx(1.0, abs=0.01)
+    assert found.unique().numel() == 2
+
+
+def test_neighbours_are_dropped_independently() -> None:
+    torch.manual_seed(0)
+    kept = (dropout(torch.ones(1_000_000), 0.5) > 0).float() - 0.5
+    for shift in (1, 2, 3, 4, 1000):
+        assert abs(float((kept[shift:] * kept[:-shift]).mean())) < 0.001
+
+
+def test_the_gradient_goes_where_the_value_went() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(3, 5, 7, requires_grad=True)
+    y = dropout(x, 0.4)
+    y.sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad * x.detach(), y.detach())
+
+
+def test_the_seed_decides() -> None:
+    draws = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        draws.append(dropout(torch.ones(100), 0.5))
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])

@@ -1,0 +1,379 @@
+"""The trainer: it can be stopped anywhere and goes on to the bit, and it stops by itself when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.core.model import Model
+from regard.errors import Busy, CheckpointError, Divergence, SpecError, Stopped
+from regard.run import Run, found, network
+from regard.tasks.translation import Translate
+from regard.train.checkpoint import Store
+from regard.train.listener import Listener, Step, history
+from regard.train.trainer import Moment, TrainSpec
+from tests.train.small import begun, document, trainer
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Any:
+    """Tiny models gain nothing from threads, and tests beside these lose."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def program(*words: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.train.resuming", *words], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("model", ["gru", "attentive", "transformer"])
+def test_a_killed_run_goes_on_as_if_nothing_had_happened(model: str, tmp_path: Path) -> None:
+    told = program(str(tmp_path), model)
+    assert told["killed"]
+    assert told["half"]["step"] == 100
+    assert told["half"]["moment"]["position"] > 0  # in the middle of an epoch
+    assert len(told["half"]["losses"]) > 130  # what came after the checkpoint was written down, and must be forgotten
+    assert told["resumed"]["step"] == 200
+    assert told["resumed"] == told["straight"]
+    assert {"model.safetensors", "optimizer.safetensors", "generators.safetensors"} <= set(told["straight"]["files"])
+    assert len(told["straight"]["losses"]) == 200 + 3
+
+
+class Tripwire(Listener):
+    """Sends a signal to this process at some event."""
+
+    def __init__(self, event: str, at: int, number: int) -> None:
+        self.event, self.at, self.number = event, at, number
+
+    def heard(self, event: str, step: int) -> None:
+        if event == self.event and step >= self.at:
+            self.event = ""
+            os.kill(os.getpid(), self.number)
+
+    def stepped(self, step: Step, moment: Moment) -> None:
+        self.heard("step", step.step)
+
+    def evaluating(self, moment: Moment) -> None:
+        self.heard("evaluation", moment.step)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("event", ["step", "evaluation"])
+def test_a_signal_saves_and_has_a_status_of_its_own(number: int, event: str, tmp_path: Path) -> None:
+    straight = begun(tmp_path / "straight")
+    trainer(straight).run()
+    run = begun(tmp_path / "run")
+    before = time.monotonic()
+    with pytest.raises(Stopped, match="saved") as stopped:
+        trainer(run, Tripwire(event, 5, number)).run()
+    assert time.monotonic() - before < 10
+    assert stopped.value.status == 128 + number
+    assert "regard resume" in stopped.value.hint
+    newest = run.store.latest()
+    assert newest is not None and newest.step == 5
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL  # others' handlers are back
+    trainer(run).run()
+    same(straight, run)  # an evaluation that was cut short is made up for
+
+
+def same(one: Run, other: Run) -> None:
+    """The same weights and the same history."""
+    left, right = one.store.latest(), other.store.latest()
+    assert left is not None and right is not None and left.step == right.step
+    for name, tensor in left.tensors("model").items():
+        assert torch.equal(tensor, right.tensors("model")[name]), name
+    histories = [history(run.folder / "metrics.jsonl") for run in (one, other)]
+    losses = [[(line["event"], line["step"], line["loss"]) for line in lines] for lines in histories]
+    assert losses[0] == losses[1]
+
+
+def test_a_signal_in_a_save_lets_it_finish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, sync = begun(tmp_path / "run"), os.fsync
+    sent: list[int] = []
+
+    def signalled(number: int) -> None:
+        if not sent:
+            sent.append(1)
+            os.kill(os.getpid(), signal.SIGTERM)
+        sync(number)
+
+    ready = trainer(run)
+    monkeypatch.setattr(os, "fsync", signalled)
+    with pytest.raises(Stopped):
+        ready.run()
+    newest = run.store.latest()
+    assert newest is not None and newest.step == 4
+    assert not list(run.store.folder.glob("*.tmp-*"))
+
+
+def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
+    assert program(str(tmp_path), "twice")["status"] == 143
+    run = Run.open(tmp_path / "twice")
+    newest = run.store.latest()
+    assert newest is not None and newest.step == 4  # what was saved before is whole
+    trainer(run).run()
+
+
+def test_the_command_stops_on_a_signal_and_resumes(tmp_path: Path) -> None:
+    file, out = tmp_path / "run.yaml", tmp_path / "run"
+    begun_here = begun(tmp_path / "other", "train.steps=100000", "train.evaluate=0", "train.save=20")
+    file.write_text(begun_here.resolved())
+    words = [sys.executable, "-m", "regard"]
+    training = subprocess.Popen([*words, "train", str(file), f"out={out}"], stderr=subprocess.PIPE, text=True)
+    wait((out / "checkpoints" / "latest").exists, 60)
+    busy = subprocess.run([*words, "resume", str(out)], capture_output=True, text=True, check=False)
+    assert busy.returncode == Busy.status
+    assert f"process {training.pid}" in busy.stderr
+    training.send_signal(signal.SIGTERM)
+    _, errors = training.communicate(timeout=30)
+    assert training.returncode == 143
+    assert "Traceback" not in errors
+    assert f"regard resume {out}" in errors
+    newest = Store(out / "checkpoints").latest()
+    assert newest is not None
+    more = newest.step + 3
+    done = subprocess.run(
+        [*words, "resume", str(out), f"train.steps={more}", "--json"], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["steps"] == more
+
+
+def wait(ready: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.05)
+
+
+class Poison(torch.autograd.Function):
+    """Passes a value on and spoils its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient * math.inf
+
+
+@pytest.mark.parametrize("fault", ["loss nan", "loss inf", "gradient"])
+def test_what_is_not_finite_stops_in_that_step(fault: str, tmp_path: Path) -> None:
+    run = begun(tmp_path / "run", "train.evaluate=0", "train.save=2")
+    ready = trainer(run)
+
+    class Spoiled(Translate):
+        def loss(self, model: Model, batch: Any) -> Tensor:
+            value = super().loss(model, batch)
+            if ready.moment.step < 5:
+                return value
+            return Poison.apply(value) if fault == "gradient" else value * float(fault.removeprefix("loss "))
+
+    task = ready.task
+    assert isinstance(task, Translate)
+    ready.task = Spoiled(task.spec, task.prepared, task.plan, task.seed)
+    with pytest.raises(Divergence) as stopped:
+        ready.run()
+    assert stopped.value.status == 5
+    for piece in ("step 6", "loss", "gradient norm", "learning rate", "epoch 0 batch 5", "step-4"):
+        assert piece in str(stopped.value)
+    assert ready.moment.step == 5
+    assert all(weight.isfinite().all() for weight in ready.model.state_dict().values())
+    newest = run.store.latest()
+    assert newest is not None and newest.step == 4
+
+
+def test_two_trainers_do_not_share_a_folder(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run")
+    with run.lock():
+        with pytest.raises(Busy, match=f"process {os.getpid()}") as busy, Run.open(run.folder).lock():
+            pass
+        assert busy.value.status == 7
+    with run.lock():
+        pass
+
+
+def test_a_folder_that_was_moved_resumes(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run", "train.steps=8")
+    with pytest.raises(Stopped):
+        trainer(run, Tripwire("step", 3, signal.SIGTERM)).run()
+    (tmp_path / "run").rename(tmp_path / "elsewhere")
+    report = trainer(Run.open(tmp_path / "elsewhere")).run()
+    assert report.moment.step == 8
+
+
+def test_a_clock_that_jumps_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    straight, run = begun(tmp_path / "straight"), begun(tmp_path / "run")
+    trainer(straight).run()
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() - 10**6 * (threading.get_ident() % 7))
+    trainer(run).run()
+    same(straight, run)
+
+
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        (["train.steps=3"], 3),
+        (["train.steps=null", "train.epochs=0.5"], None),
+        (["train.steps=null", "train.tokens=500"], None),
+        (["train.steps=null", "train.minutes=0.02"], None),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_the_first_budget_that_is_used_up_ends_the_run(words: list[str], steps: int | None, tmp_path: Path) -> None:
+    run = begun(tmp_path / "run", "train.evaluate=0", *words)
+    report = trainer(run).run()
+    moment, spec = report.moment, run.spec.train
+    assert report.reason == "budget"
+    assert moment.progress(spec) >= 1
+    if steps:
+        assert moment.step == steps
+    if spec.epochs:
+        assert moment.epoch + moment.share == pytest.approx(0.5, abs=0.2)
+    if spec.tokens:
+        assert 500 <= moment.tokens < 500 + 200
+    if spec.minutes:
+        assert 1.2 <= moment.seconds < 3
+        rates = [line["rate"] for line in history(run.folder / "metrics.jsonl") if line["event"] == "step"]
+        assert rates[-1] < 0.2 * max(rates)  # the schedule came to its end
+
+
+class Fixed(Translate):
+    """A task whose evaluations are known beforehand."""
+
+    values: list[float]
+
+    def evaluate(self, model: Model, pulse: Any) -> Mapping[str, Any]:
+        return {"bleu": self.values.pop(0), "loss": 1.0}
+
+
+def judged(run: Run, values: list[float]) -> Any:
+    ready = trainer(run)
+    task = ready.task
+    assert isinstance(task, Translate)
+    fixed = Fixed(task.spec, task.prepared, task.plan, task.seed)
+    fixed.values = values
+    ready.task = fixed
+    return ready
+
+
+def test_patience_ends_a_run_that_gets_no_better_and_the_best_stays(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run", "train.steps=50", "train.evaluate=2", "train.patience=3", "train.save=2")
+    report = judged(run, [1, 5, 4, 3, 5, 9, 9]).run()
+    assert report.reason == "patience"
+    assert report.moment.step == 10
+    assert report.moment.ranking == [(5, 4)]
+    assert [item.step for item in run.store.numbered()] == [4, 8, 10]
+    assert found(str(run.folder)).step == 4
+    assert found(f"{run.folder}@latest").step == 10
+    assert found(f"{run.folder}@step-8").step == 8
+    with pytest.raises(CheckpointError, match="step-6"):
+        found(f"{run.folder}@step-6")
+
+
+def test_a_plateau_shrinks_the_rate(tmp_path: Path) -> None:
+    schedule = "train.schedule={kind: plateau, patience: 2, shrink: 0.5}"
+    run = begun(tmp_path / "run", "train.steps=13", "train.evaluate=2", schedule)
+    judged(run, [1, 5, 4, 3, 4, 4, 4]).run()
+    lines = history(run.folder / "metrics.jsonl")
+    rates = [line["rate"] / 1e-3 for line in lines if line["event"] == "step"]
+    assert rates == pytest.approx([1.0] * 8 + [0.5] * 4 + [0.25])
+
+
+def test_the_running_average_is_what_is_evaluated_and_used(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run", "train.ema=0.5", "train.evaluate=0")
+    means: list[Tensor] = []
+    weight: list[Tensor] = []
+
+    class Watch(Listener):
+        def stepped(self, step: Step, moment: Moment) -> None:
+            now = next(ready.model.parameters()).detach().clone()
+            decay = min(0.5, moment.step / (moment.step + 9))
+            before = means[-1] if means else first
+            means.append(decay * before + (1 - decay) * now)
+            weight.append(now)
+
+    ready = trainer(run, Watch())
+    first = next(ready.model.parameters()).detach().clone()
+    ready.run()
+    name = ready.names[0]
+    torch.testing.assert_close(network(found(str(run.folder))).state_dict()[name], means[-1])
+    assert torch.equal(ready.model.state_dict()[name], weight[-1])
+
+
+@pytest.mark.parametrize("model", ["gru", "transformer"])
+def test_accumulated_batches_are_one_large_batch(model: str, tmp_path: Path) -> None:
+    words = ["train.steps=1", "train.clip=null", "model.dropout=0.0", "train.evaluate=0", "train.schedule.warmup=0"]
+    run = begun(tmp_path / "run", *words, "train.accumulate=3", "train.optimizer={kind: sgd, rate: 1.0}", model=model)
+    ready = trainer(run)
+    before = {name: weight.clone() for name, weight in ready.model.state_dict().items()}
+    task = ready.task
+    places = task.batches(0, 0)
+    batches = [next(places).batch for _ in range(3)]
+    places.close()
+    losses = torch.stack([task.loss(ready.model, batch) for batch in batches])
+    (losses.sum() / sum(task.size(batch) for batch in batches)).backward()
+    expected = {name: before[name] - weight.grad for name, weight in ready.model.named_parameters()}
+    ready.optimizer.zero_grad()
+    ready.run()
+    for name, weight in ready.model.named_parameters():
+        torch.testing.assert_close(weight.detach(), expected[name])
+
+
+@pytest.mark.parametrize("model", ["transformer", "gru"])
+def test_recomputing_changes_no_gradient(model: str, tmp_path: Path) -> None:
+    losses = []
+    for recompute in ("true", "false"):
+        run = begun(tmp_path / recompute, f"train.recompute={recompute}", "model.depth=2", model=model)
+        trainer(run).run()
+        losses.append([line["loss"] for line in history(run.folder / "metrics.jsonl")])
+    assert losses[0] == losses[1]
+
+
+def test_half_precision_trains(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run", "train.precision=bf16", "train.steps=3", "train.evaluate=0")
+    trainer(run).run()
+    losses = [line["loss"] for line in history(run.folder / "metrics.jsonl") if line["event"] == "step"]
+    plain = begun(tmp_path / "plain", "train.steps=3", "train.evaluate=0")
+    trainer(plain).run()
+    others = [line["loss"] for line in history(plain.folder / "metrics.jsonl") if line["event"] == "step"]
+    assert losses != others
+    assert losses == pytest.approx(others, rel=0.02)
+
+
+def test_a_run_without_a_budget_is_refused() -> None:
+    with pytest.raises(SpecError, match="how long"):
+        TrainSpec()
+
+
+def test_a_checkpoint_of_another_model_is_told_name_by_name(tmp_path: Path) -> None:
+    small = begun(tmp_path / "small", "train.steps=1", "train.evaluate=0")
+    trainer(small).run()
+    large = Run.begin(document(tmp_path / "large", "model.width=32"))
+    newest = small.store.latest()
+    assert newest is not None
+    with pytest.raises(CheckpointError, match=r"encoder.*: shape \(16, 16\), and the model's is \(32, 32\)") as error:
+        large.trainer(large.prepared()).restore(newest)
+    assert error.value.status == 4
