@@ -282,7 +282,7 @@ def doctor(as_json: JSON = False) -> None:
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Where the runs and the pictures go.")] = Path("runs/demo"),
-    seconds: Annotated[float, typer.Option(help="Of training, for each of the three models.", min=1)] = 60.0,
+    tokens: Annotated[int, typer.Option(help="That each of the three models learns from.", min=1000)] = 1_300_000,
     as_json: JSON = False,
 ) -> None:
     """Walk the path: a bottleneck, then attention, then a Transformer, trained here and now on English and French."""
@@ -290,7 +290,7 @@ def demo(
     from regard.stage import perform
 
     keep_memory()
-    perform(out, seconds, as_json)
+    perform(out, tokens, as_json)
     hint(f'echo "The old woman sees the red house." | regard translate {out}/transformer --attention')
 
 

@@ -15,9 +15,11 @@ import yaml
 
 from regard.errors import DataError, SpecError
 
-LARGEST = 2**20  # bytes of a run file
+LARGEST = 2**16  # bytes of a run file: reading one takes a second at most
 DEEPEST = 50  # levels of a tree
 Place = tuple[str | int, ...]
+# what PyYAML raises for `!!bool x`, `!!int ''`, `!!timestamp x`, `2001-99-99`, 1:1:…:1.5
+UNREADABLE = (yaml.YAMLError, RecursionError, ValueError, ArithmeticError, LookupError, AttributeError)
 
 
 @dataclass
@@ -27,9 +29,12 @@ class Document:
     tree: dict[str, Any]
     name: str = ""
     lines: dict[Place, int] = field(default_factory=dict)
+    words: frozenset[Place] = frozenset()  # what was set by words, so it stands in no file
 
     def where(self, place: Place) -> str:
         """`file:line: ` of a setting, or of the nearest one around it; nothing if it stands in no file."""
+        if place not in self.lines and any(_within(place, {word}) or _within(word, {place}) for word in self.words):
+            return ""
         while place and place not in self.lines:
             place = place[:-1]
         return f"{self.name}:{self.lines[place]}: " if place in self.lines else ""
@@ -39,7 +44,7 @@ class Document:
         changes = assignments(words)
         told = {place for place in _places(changes) if place}
         lines = {place: line for place, line in self.lines.items() if not _within(place, told)}
-        return Document(merge(self.tree, changes), self.name, lines)
+        return Document(merge(self.tree, changes), self.name, lines, self.words | told)
 
 
 def read(path: Path) -> Document:
@@ -47,30 +52,40 @@ def read(path: Path) -> Document:
     try:
         with path.open("rb") as file:
             raw = file.read(LARGEST + 1)
-        text = raw.decode()
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}", "check the path") from None
-    except UnicodeDecodeError:
-        raise SpecError(f"{path}: not text in UTF-8") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: {getattr(error, 'strerror', error)}", "check the path") from None
     if len(raw) > LARGEST:
         raise SpecError(f"{path}: larger than {LARGEST:,} bytes, so it isn't a run file")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise SpecError(f"{path}: not text in UTF-8") from None
     document = Document({}, str(path))
     try:
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-                raise SpecError(f"{path}:{event.start_mark.line + 1}: anchors and aliases aren't for run files")
+        _insist_on_data(text, str(path))
         loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
         tree = {} if root is None else _plain(root, loader, document, ())
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SpecError(f"{path}:{line}: not YAML: {error.problem}") from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except UNREADABLE as error:
         raise SpecError(f"{path}: not YAML: {str(error)[:200] or type(error).__name__}") from None
     if not isinstance(tree, dict):
         raise SpecError(f"{path}: a run file is a mapping of settings, as in `model: transformer-tiny`")
     document.tree = tree
     return document
+
+
+def _insist_on_data(text: str, name: str) -> None:
+    """Refuse anchors, aliases and great depth before anything is made of them."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise SpecError(f"{name}:{event.start_mark.line + 1}: anchors and aliases aren't for run files")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise SpecError(f"{name}:{event.start_mark.line + 1}: more than {DEEPEST} levels deep")
 
 
 def _plain(node: yaml.Node, loader: yaml.SafeLoader, document: Document, place: Place) -> Any:
@@ -117,12 +132,15 @@ def assignments(words: Iterable[str]) -> dict[str, Any]:
         if not sign or not key:
             raise SpecError(f"{word!r} is not a setting", "key=value, as in depth=4")
         try:
+            _insist_on_data(value, key)
             parsed = yaml.safe_load(value)
-        except yaml.YAMLError:
+        except UNREADABLE:
             raise SpecError(f"{key}: can't read {value!r}", f"{key}='\"{value}\"'") from None
         *path, last = key.split(".")
         node = tree
         for part in path:
+            if isinstance(node.get(part), str):
+                node[part] = {"kind": node[part]}
             node = node.setdefault(part, {})
             if not isinstance(node, dict):
                 raise SpecError(f"{key}: {part} was given a value already, so nothing can be set inside it")

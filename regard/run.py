@@ -26,7 +26,7 @@ from pydantic import field_validator
 import regard
 from regard.config import Document, read
 from regard.core.model import Model, ModelSpec
-from regard.core.spec import Count, Spec, told
+from regard.core.spec import Count, FileName, Spec, quoted, told
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
 from regard.data.prepared import REPORT, Prepared, prepare
@@ -36,7 +36,7 @@ from regard.errors import Busy, CheckpointError, RegardError, SpecError
 from regard.models import preset, presets
 from regard.tasks.task import TaskSpec
 from regard.tasks.translation import Translate, Translation
-from regard.train.checkpoint import Checkpoint, Store, reported, verified, write
+from regard.train.checkpoint import Checkpoint, Store, reported, write
 from regard.train.listener import Listener
 from regard.train.trainer import Trainer, TrainSpec, fits, load
 
@@ -50,7 +50,7 @@ class RunSpec(Spec):
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     kind: Literal["run"] = "run"
     task: TaskSpec = Translation()
-    data: str = "."  # where the corpus's files are looked for
+    data: FileName = "."  # where the corpus's files are looked for
     corpus: CorpusSpec
     tokenizer: TokenizerSpec = TokenizerSpec()
     batches: BatchSpec = BatchSpec()
@@ -58,7 +58,7 @@ class RunSpec(Spec):
     train: TrainSpec
     seed: Count = 1
     device: Device = "auto"
-    out: str
+    out: FileName
 
     @field_validator("model", mode="before")
     @classmethod
@@ -71,12 +71,12 @@ class RunSpec(Spec):
         if name == "model":
             ModelSpec.model_validate(chosen)
         elif not isinstance(name, str) or name not in presets():
-            raise ValueError(f"no preset is called {name!r}{told(name, ['model', *presets()])['hint']}")
+            raise ValueError(f"no preset is called {quoted(name)}{told(name, ['model', *presets()])['hint']}")
         else:
             family = presets()[name]
             settings = family.settings.model_validate(family.tree(name, changes))
             try:
-                family.compose(settings)
+                family.compose(settings).build("meta")
             except SpecError as error:
                 raise ValueError(str(error)) from None
         return chosen
@@ -163,13 +163,13 @@ class Run:
         spec = RunSpec.parse(document.tree, document.where)
         device(spec.device)
         folder = Path(spec.out)
-        if (folder / "run.yaml").exists():
-            raise RegardError(f"{folder}: a run is there already", f"regard resume {folder}, or out=ANOTHER")
-        if folder.exists() and (not folder.is_dir() or {item.name for item in folder.iterdir()} - {"lock", "data"}):
-            raise RegardError(f"{folder}: is there already and isn't a run", "out=ANOTHER")
-        fresh = not folder.exists()
         run = cls(folder, spec)
         with reported(folder, 0):
+            if (folder / "run.yaml").exists():
+                raise RegardError(f"{folder}: a run is there already", f"regard resume {folder}, or out=ANOTHER")
+            if folder.exists() and (not folder.is_dir() or {item.name for item in folder.iterdir()} - {"lock", "data"}):
+                raise RegardError(f"{folder}: is there already and isn't a run", "out=ANOTHER")
+            fresh = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
             try:
                 with run.lock():
@@ -263,7 +263,8 @@ def found(noun: str) -> Checkpoint:
     folder = Path(name)
     if not (folder / "run.yaml").is_file():
         Run.open(folder)  # says what is wrong
-    store, average = Store(folder / "checkpoints"), Store(folder / "average")
+    damaged: list[str] = []
+    store, average = Store(folder / "checkpoints", warn=damaged.append), Store(folder / "average")
     if match := re.fullmatch(r"step-(\d+)", which):
         return store.at(int(match[1]))
     if which not in ("", "best", "latest", "average"):
@@ -273,11 +274,14 @@ def found(noun: str) -> Checkpoint:
         raise CheckpointError(f"{name}: there is no average", f"regard average {name} --last 5")
     newest = wanted or store.latest()
     if newest is None:
-        raise CheckpointError(f"{name}: nothing was saved yet", f"regard resume {name}")
+        raise CheckpointError(damaged[0] if damaged else f"{name}: nothing was saved yet", f"regard resume {name}")
     if which in ("latest", "average") or wanted is not None:
         return newest
-    ranking = newest.json("state").get("moment", {}).get("ranking")
-    return verified(store.folder / f"step-{ranking[0][1]}") if ranking else newest
+    try:
+        ranking = newest.json("state")["moment"]["ranking"]
+        return store.at(int(ranking[0][1])) if ranking else newest
+    except (TypeError, LookupError, ValueError, OverflowError):
+        raise CheckpointError(f"{newest.path}/state.json: damaged, its ranking can't be read") from None
 
 
 def weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
@@ -292,6 +296,9 @@ def network(checkpoint: Checkpoint) -> Model:
     """A checkpoint's model, ready to use. Shapes are compared before memory is taken."""
     name = f"{checkpoint.path}/model.safetensors"
     spec, tensors = ModelSpec.parse(checkpoint.json("spec")), weights(checkpoint)
+    deepest = max(stack.depth for stack in (spec.encoder, spec.decoder) if stack is not None)
+    if deepest > len(tensors):  # drawing so many layers would take its time
+        raise CheckpointError(f"{name}: {len(tensors)} weights, and the model has {deepest} layers")
     fits(spec.build("meta"), tensors, name)
     model = spec.build()
     load(model, tensors, name)
@@ -304,4 +311,9 @@ def translator(noun: str, where: Device = "auto") -> Translator:
     shared = (checkpoint.path / "tokenizer.json").exists()
     names = ["tokenizer.json"] * 2 if shared else ["tokenizer.source.json", "tokenizer.target.json"]
     source, target = (Tokenizer.parse(checkpoint.read(name), f"{checkpoint.path}/{name}") for name in names)
-    return Translator(network(checkpoint).to(device(where)), source, target)
+    model = network(checkpoint)
+    for side, stack, tokenizer in (("encoder", model.spec.encoder, source), ("decoder", model.spec.decoder, target)):
+        held = None if stack is None else stack.embedding.fields().get("vocabulary")
+        if held != len(tokenizer):
+            raise CheckpointError(f"{checkpoint.path}: its {side} knows {held} tokens, its tokenizer {len(tokenizer)}")
+    return Translator(model.to(device(where)), source, target)

@@ -10,18 +10,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from regard.demo import LENGTHS, PAIRS, SENTENCE, Shown, demo, pictures
+from regard.demo import LENGTHS, SENTENCE, Shown, demo, pictures
 from regard.lens.grid import by_word, grid
 
 
-def perform(out: Path, seconds: float, as_json: bool) -> None:
+def perform(out: Path, tokens: int, as_json: bool) -> None:
     """Run the demo and show it; as JSON, one object for each model."""
 
     def report(line: str) -> None:
         print(line, file=sys.stderr)
 
     shown = []
-    for item in demo(out, seconds, PAIRS, report):
+    for item in demo(out, tokens, report):
         shown.append(item)
         if as_json:
             print(json.dumps(item.row.as_json(), ensure_ascii=False), flush=True)

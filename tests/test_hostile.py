@@ -214,8 +214,24 @@ def fault(load: Load, tiny: Tiny, refusal: bool = False) -> str | None:
             raise
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/regard/" in frame.filename]
         place = f"{frames[-1].filename.rpartition('/regard/')[2]}:{frames[-1].lineno}" if frames else "here"
-        return f"{type(error).__name__} in {place}: {str(error)[:120]}"
+        return f"{type(error).__name__} in {place}: {re.sub(r'[0-9]+', '#', str(error).partition(chr(10))[0])[:120]}"
     return "loaded, although its digest is another" if refusal else None
+
+
+@pytest.mark.parametrize(
+    ("load", "told"),
+    [
+        (lambda _: torch.ones(2**28), "RuntimeError in here"),
+        (lambda _: bytearray(2**30), "MemoryError in here"),
+        (lambda _: time.sleep(9), "Hang in here"),
+        (lambda _: sum(1 for _ in iter(int, 1)), "Hang in here"),
+        (lambda _: {"a": 1}["b"], "KeyError in here"),
+    ],
+)
+def test_what_takes_too_much_is_noticed(tiny: Tiny, load: Load, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "SECONDS", 0.1)
+    with bounded():
+        assert told in str(fault(load, tiny))
 
 
 STRANGE: list[Any] = [None, True, "", "x", "\0", "\ud800", "../../x", "x" * 300, -1, 0, 1, 7, 1.5, 1e308, -1e-320]
@@ -384,31 +400,30 @@ def test_a_mutated_file_loads_or_is_refused(tiny: Tiny, name: str, count: int) -
     assert (tiny.folder / name).read_bytes() == content
 
 
-def systematic(tree: Any) -> Iterator[Any]:
-    """A tree with each thing in it replaced by each strange one, and with each thing removed."""
-    yield from STRANGE
+def systematic(tree: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """A tree with each thing in it replaced by each strange one, and with each thing removed; and what was done."""
+    yield from ((f"{place} {strange!r:.50}", strange) for strange in STRANGE)
     for key in list(tree) if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ():
         fewer = tree.copy()
         del fewer[key]
-        yield fewer
-        for other in systematic(tree[key]):
+        yield f"{place}/{key} removed", fewer
+        for done, other in systematic(tree[key], f"{place}/{key}"):
             changed = tree.copy()
             changed[key] = other
-            yield changed
+            yield done, changed
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", [f"{STEP}/state.json", f"{STEP}/spec.json", f"{STEP}/{MANIFEST}", "data/data.json"])
 def test_no_value_anywhere_in_a_json_file_breaks_a_load(tiny: Tiny, name: str) -> None:
-    tree, faults = json.loads((tiny.folder / name).read_text()), set()
+    tree, faults = json.loads((tiny.folder / name).read_text()), dict[str, str]()
     with bounded():
-        for changed in systematic(tree):
-            content = unfolded(json.dumps(changed))
-            with tiny.replaced(name, content, sealed=True):
+        for done, changed in systematic(tree):
+            with tiny.replaced(name, unfolded(json.dumps(changed)), sealed=True):
                 for load in FILES[name]:
                     if found := fault(load, tiny):
-                        faults.add(f"{found}\n    {content[:200]!r}")
-    assert not faults, f"{name}:\n" + "\n".join(sorted(faults)[:50])
+                        faults.setdefault(found, done)
+    assert not faults, f"{name}:\n" + "\n".join(f"{found}: {done}" for found, done in faults.items())
 
 
 def edited(**changes: Any) -> Callable[[bytes], bytes]:
@@ -453,6 +468,12 @@ def retyped(dtype: str) -> Callable[[bytes], bytes]:
     return change
 
 
+def huge(content: bytes) -> bytes:
+    """Weights that are finite, and no sum of them is."""
+    size = 8 + int.from_bytes(content[:8], "little")
+    return content[:size] + np.full((len(content) - size) // 4, 3e38, "<f4").tobytes()
+
+
 def lined(key: str, value: str) -> Callable[[bytes], bytes]:
     """A run file with another value of a key of its first level."""
     return lambda content: re.sub(rf"(?m)^{key}: .*$", lambda _: f"{key}: {value}", content.decode()).encode()
@@ -464,6 +485,16 @@ def filled(number: int) -> Callable[[bytes], bytes]:
     return lambda content: content[:at] + number.to_bytes(8, "little", signed=True) + content[at + 8 :]
 
 
+def renumbered(content: bytes) -> bytes:
+    """A tokenizer whose pieces, but for the special ones, have numbers that are too large for the model."""
+    tree = json.loads(content)
+    vocabulary = tree["model"]["vocab"]
+    tree["model"]["vocab"] = {piece: n if n < 4 else n + 1000 for piece, n in vocabulary.items()}
+    return json.dumps(tree).encode()
+
+
+DOUBLE = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
+MULTIPLY = {"type": "Sequence", "normalizers": [DOUBLE] * 14}  # two letters become 32,768
 STATE, SPEC, CUT = f"{STEP}/state.json", f"{STEP}/spec.json", f"{STEP}/tokenizer.json"
 WEIGHTS, OPTIMIZER = f"{STEP}/model.safetensors", f"{STEP}/optimizer.safetensors"
 UNKNOWN = {f"x{number}": 0 for number in range(50_000)}
@@ -499,6 +530,8 @@ TRICKS: dict[str, tuple[str, Callable[[bytes], bytes], Load]] = {
     "weights that are exponents": (WEIGHTS, retyped("F8_E8M0"), translated),
     "weights that are true or false": (WEIGHTS, retyped("BOOL"), translated),
     "moments of eight bits": (OPTIMIZER, retyped("F8_E4M3"), restored),
+    "weights whose sums are not finite": (WEIGHTS, huge, translated),
+    "a scale beyond floats": (SPEC, edited(decoder__blocks__0__mix__scale=1e308), translated),
     "a shape beyond 63 bits": (WEIGHTS, headed(shape=[2**63, 0]), translated),
     "a shape whose product overflows": (WEIGHTS, headed(shape=[2**40, 2**40]), translated),
     "an empty shape of many sizes": (WEIGHTS, headed(shape=[2**40, 0, 2**40]), translated),
@@ -506,7 +539,8 @@ TRICKS: dict[str, tuple[str, Callable[[bytes], bytes], Load]] = {
     "a type that nobody knows": (WEIGHTS, headed(dtype="F4"), translated),
     "a header of 2**63 bytes": (WEIGHTS, lambda _: (2**63).to_bytes(8, "little"), translated),
     "a header of nothing": (WEIGHTS, lambda _: b"", translated),
-    "a tokenizer for another model": (CUT, edited(model__vocab__a=100_000), translated),
+    "a tokenizer for another model": (CUT, renumbered, translated),
+    "a tokenizer that multiplies": (CUT, edited(normalizer=MULTIPLY), translated),
     "a tokenizer with no pieces": (CUT, edited(model__vocab={}, model__merges=[]), translated),
     "a tokenizer that is deep": (CUT, edited(model="@100000@"), translated),
     "facts whose files are a list": ("data/data.json", edited(files=["train.source"]), opened),
@@ -547,7 +581,8 @@ def test_a_known_trick_does_not_work(tiny: Tiny, trick: str) -> None:
     name, change, load = TRICKS[trick]
     content = change((tiny.folder / name).read_bytes())
     with tiny.replaced(name, content, sealed=True), bounded():
-        assert fault(load, tiny) is None
+        found = fault(load, tiny)
+    assert found is None, found
 
 
 @pytest.mark.parametrize(
@@ -559,10 +594,9 @@ def test_a_known_trick_does_not_work(tiny: Tiny, trick: str) -> None:
         lambda tensors: tensors.update({"decoder.norm.weight/step": torch.tensor(float("nan"))}),
         lambda tensors: tensors.update({"decoder.norm.weight/x": torch.ones(3)}),
         lambda tensors: tensors["decoder.norm.weight/exp_avg"].fill_(float("nan")),
-        lambda tensors: tensors["decoder.norm.weight/exp_avg_sq"].fill_(-1.0),
         lambda tensors: tensors.clear(),
     ],
-    ids=["no second moment", "no step", "three steps", "a step of NaN", "a stranger", "NaN", "negative", "nothing"],
+    ids=["no second moment", "no step", "three steps", "a step of NaN", "a stranger", "NaN", "nothing"],
 )
 def test_an_optimizer_that_is_not_whole_is_refused(
     tiny: Tiny, tmp_path: Path, change: Callable[[dict[str, torch.Tensor]], object]
@@ -640,7 +674,7 @@ def test_a_vocabulary_that_does_not_fit_the_tokenizer_is_refused_by_its_name(
     [
         ["model.width=16777216", "model.heads=1"],
         ["model.hidden=16777216", "model.width=4096"],
-        ["model.depth=4096", "model.width=4096"],
+        ["model.depth=64", "model.width=65536"],
     ],
     ids=" ".join,
 )
@@ -652,7 +686,9 @@ def test_a_model_that_no_machine_holds_is_refused_before_it_is_made(
         run.trainer(run.prepared())
 
 
-@pytest.mark.parametrize("path", ["\0", "a\0b", "\ud800", "x" * 300, "x/" * 3000], ids=ascii)
+@pytest.mark.parametrize(
+    "path", ["\0", "a\0b", "\ud800", "x" * 300, "x/" * 3000], ids=["NUL", "NUL inside", "half a letter", "long", "deep"]
+)
 @pytest.mark.parametrize("key", ["out", "data", "corpus.train.path", "tokenizer.like"])
 def test_a_path_that_no_system_has_is_refused(tiny: Tiny, tmp_path: Path, key: str, path: str) -> None:
     given = str(tmp_path / path) if key == "out" else path

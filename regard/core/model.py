@@ -248,7 +248,11 @@ class ModelSpec(Spec):
         except RuntimeError as error:
             raise SpecError(f"no machine can hold such a model: {error}", "smaller sizes") from None
         if torch.device(device).type != "meta":
-            model.to_empty(device=device)
+            size = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
+            try:
+                model.to_empty(device=device)
+            except (RuntimeError, MemoryError):
+                raise SpecError(f"there is no memory for such a model: {size:,} bytes of weights") from None
             model.reset()
         return model
 

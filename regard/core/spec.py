@@ -8,10 +8,12 @@ spec, a mapping with a `kind`, or the bare kind.
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -35,7 +37,22 @@ Depth = Annotated[int, Field(strict=True, ge=1, le=4096)]
 Count = Annotated[int, Field(strict=True, ge=0, le=2**24)]
 Layers = Annotated[int, Field(strict=True, ge=0, le=4096)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
+MOST, LONGEST = 200, 200  # strange settings that are told, and letters of a value that are shown
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _nameable(name: str) -> str:
+    """Refuse what no file can be called."""
+    try:
+        encoded = os.fsencode(name)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise ValueError("no file can have this name")
+    return name
+
+
+FileName = Annotated[str, AfterValidator(_nameable)]
 
 
 class SpecType(ModelMetaclass):
@@ -54,6 +71,7 @@ class Spec(BaseModel, metaclass=SpecType):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    usual: ClassVar[str | None] = None  # the kind of settings that name none
     kind: str
 
     @classmethod
@@ -88,8 +106,8 @@ class Spec(BaseModel, metaclass=SpecType):
         if not isinstance(value, dict):
             return handler(value)
         fitting = {name: spec for name, spec in cls.kinds.items() if issubclass(spec, cls)}
-        usual = cls.model_fields["kind"].default
-        kind = value.get("kind", usual if isinstance(usual, str) else None)
+        own = cls.model_fields["kind"].default
+        kind = value.get("kind", own if isinstance(own, str) else cls.usual)
         if kind is None:
             raise PydanticCustomError("kind", "which kind? known: {known}", {"known": ", ".join(sorted(fitting))})
         if not isinstance(kind, str) or kind not in fitting:
@@ -100,16 +118,17 @@ class Spec(BaseModel, metaclass=SpecType):
         strange = [name for name in value if name not in cls.model_fields]
         if not strange:
             return handler(value)
+        known = {name: item for name, item in value.items() if name in cls.model_fields}
         errors = [
             InitErrorDetails(
                 type=PydanticCustomError("unknown", "unknown setting{hint}", told(name, cls.model_fields)),
                 loc=(name,),
                 input=value[name],
             )
-            for name in strange
+            for name in strange[:MOST]
         ]
         try:
-            handler({name: item for name, item in value.items() if name not in strange})
+            handler(known)
         except ValidationError as error:
             errors += [
                 InitErrorDetails(
@@ -125,9 +144,18 @@ class Spec(BaseModel, metaclass=SpecType):
 def told(word: object, known: Iterable[str]) -> dict[str, str]:
     """What a message about an unknown word needs: the word, and the nearest known ones."""
     known = list(known)
-    near = difflib.get_close_matches(str(word), known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5) if isinstance(word, str) else []
     hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known))}"
-    return {"kind": repr(word), "hint": hint}
+    return {"kind": quoted(word), "hint": hint}
+
+
+def quoted(given: object) -> str:
+    """A value as it is shown in a message, however large or deep it is."""
+    try:
+        text = repr(given)
+    except (ValueError, RecursionError):
+        return f"a {type(given).__name__} too large to show"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def explain(
@@ -143,7 +171,7 @@ def explain(
         name = ".".join(map(str, place)) or title
         message = item["msg"].removeprefix("Value error, ")
         given = item["input"]
-        shown = "" if isinstance(given, dict | Spec) or item["type"] == "missing" else f" (given: {given!r})"
+        shown = "" if isinstance(given, dict | Spec) or item["type"] == "missing" else f" (given: {quoted(given)})"
         lines.append(f"{where(place)}{name}: {message[:1].lower()}{message[1:]}{shown}")
     return "\n".join(dict.fromkeys(lines))
 
@@ -156,7 +184,7 @@ def _place(location: tuple[str | int, ...], settings: Any) -> tuple[str | int, .
     place: list[str | int] = []
     node: Any = settings
     for part in parts:
-        if not isinstance(node, dict | list | tuple):
+        if not isinstance(node, dict | list | tuple) or (not isinstance(node, dict) and isinstance(part, str)):
             break  # inside a plain value there are no places
         place.append(part)
         if isinstance(node, dict):

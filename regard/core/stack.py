@@ -67,8 +67,8 @@ class StackSpec(Spec):
     width: Size
     depth: Depth
     embedding: EmbeddingSpec
-    blocks: tuple[BlockSpec, ...] = Field(min_length=1)
-    first: tuple[BlockSpec, ...] = ()
+    blocks: tuple[BlockSpec, ...] = Field(min_length=1, max_length=1024)
+    first: tuple[BlockSpec, ...] = Field((), max_length=1024)
     norm: NormSpec | None = None
     bias: RelativeSpec | None = None  # relative positions shared by all blocks
 

@@ -19,6 +19,7 @@ class CorpusSpec(Spec):
     """Pairs of texts by split."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    usual: ClassVar[str | None] = "files"
     policy: Policy = "skip"  # what becomes of lines that can't be used: skip, repair or stop
 
     def splits(self) -> tuple[Split, ...]:
@@ -59,6 +60,7 @@ class EnglishFrench(CorpusSpec):
     test: Count = 1000
     combinations: Count = 1000
     longest: Size = 40  # words of an English sentence
+    level: Literal["full", "first"] = "full"  # first: fewer patterns and words, for a model that has a minute
     seed: Count = 0
 
     def splits(self) -> tuple[Split, ...]:
@@ -67,7 +69,7 @@ class EnglishFrench(CorpusSpec):
     def pairs(self, split: Split, folder: Path, log: Log) -> Iterator[Pair]:
         from regard.data.corpora.english_french import pairs
 
-        short = (pair for pair in pairs(split, self.seed) if len(pair.source_words) <= self.longest)
+        short = (pair for pair in pairs(split, self.seed, self.level) if len(pair.source_words) <= self.longest)
         for pair in islice(short, self._size(split)):
             log.keep()
             yield pair.source, pair.target

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from regard.data.tokenizer import Tokenizer, TokenizerSpec
 from regard.errors import CheckpointError, DataError
 
 REPORT = "rejected.txt"  # every line that was left out or mended, and why
+PIECE = 2**20  # of a file that is looked at at once
+COLUMNS = ("train.source", "train.source.ends", "train.target", "train.target.ends")
 TOKEN, PLACE = np.dtype("<u4"), np.dtype("<i8")
 
 
@@ -44,6 +47,19 @@ class Column:
         for file in (self.__dict__.get("_tokens"), self.__dict__.get("_ends")):
             if file is not None:
                 os.close(file)
+
+    def whole(self, vocabulary: int) -> bool:
+        """Whether sentences end in order, at the end of the file at last, and hold no token that isn't known."""
+        size, last = os.fstat(self._tokens).st_size, 0
+        if os.fstat(self._ends).st_size % PLACE.itemsize or size % TOKEN.itemsize:
+            return False
+        for first in range(0, len(self), PIECE):
+            ends = np.frombuffer(os.pread(self._ends, PIECE * PLACE.itemsize, first * PLACE.itemsize), PLACE)
+            if ends[0] < last or (ends[1:] < ends[:-1]).any():
+                return False
+            last = int(ends[-1])
+        pieces = (os.pread(self._tokens, PIECE, place) for place in range(0, size, PIECE))
+        return last * TOKEN.itemsize == size and all(np.frombuffer(p, TOKEN).max() < vocabulary for p in pieces)
 
     def bounds(self, first: int, last: int) -> list[int]:
         """Where sentences begin, from the first to the last, and where that one ends."""
@@ -135,6 +151,9 @@ class Prepared:
         names = facts["tokenizers"]
         found = [Tokenizer.load(folder / name, dropout) for name in names]
         source, target = Column(folder / "train.source"), Column(folder / "train.target")
+        for name, column, tokenizer in (("source", source, found[0]), ("target", target, found[-1])):
+            if len(column) != len(source) or not column.whole(len(tokenizer)):
+                raise CheckpointError(f"{folder}/train.{name}: damaged, its tokens aren't sentences of this vocabulary")
         return cls(folder, facts, source, target, (found[0], found[-1]))
 
 
@@ -142,9 +161,12 @@ def _facts(folder: Path) -> dict[str, Any]:
     path = folder / "data.json"
     try:
         facts = json.loads(path.read_bytes())
-        whole = isinstance(facts["digest"], str) and all(
-            Path(name).name == name for name in [*facts["files"], *facts["tokenizers"], *facts["pairs"]]
+        types = (("digest", str), ("files", dict), ("tokenizers", list), ("pairs", dict))
+        whole = all(isinstance(facts[key], kind) for key, kind in types) and all(
+            re.fullmatch(r"[\w-]+(\.[\w-]+)*", name, re.ASCII)
+            for name in [*facts["files"], *facts["tokenizers"], *facts["pairs"]]
         )
+        whole = whole and {*facts["tokenizers"], *COLUMNS} <= set(facts["files"])
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror}", "train again: the corpus was never made ready") from None
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -182,7 +204,7 @@ def prepare(
     if not counts["train"]:
         raise DataError(f"no pair has at most {longest} tokens", "batches.longest=…")
     (folder / "train.jsonl").unlink()
-    kept = [*names, "train.source", "train.source.ends", "train.target", "train.target.ends"]
+    kept = [*names, *COLUMNS]
     kept += [f"{split}.jsonl" for split in counts if split != "train"]
     facts = {
         "digest": hashed,

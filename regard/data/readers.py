@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import ClassVar, Literal, Self
 from xml.etree import ElementTree
 
-from regard.core.spec import Count, Size, Spec
+from regard.core.spec import Count, FileName, Size, Spec
 from regard.data.lines import LONGEST, Line, cleaned, lines, opened
 from regard.data.log import Log
 from regard.errors import DataError
 
-Paths = str | tuple[str, ...]
+Paths = FileName | tuple[FileName, ...]
 Pair = tuple[str, str]
 
 

@@ -21,7 +21,7 @@ from pydantic import model_validator
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
 
-from regard.core.spec import Rate, Size, Spec
+from regard.core.spec import FileName, Rate, Size, Spec
 from regard.errors import DataError
 
 PAD, UNKNOWN, BEGIN, END = "[PAD]", "[UNK]", "[BOS]", "[EOS]"
@@ -40,7 +40,7 @@ class TokenizerSpec(Spec):
     lowercase: bool = False
     shared: bool = True  # one vocabulary for both languages
     least: Size = 1  # a word or character that is rarer is unknown
-    like: str | None = None  # a run whose vocabulary is taken as it is
+    like: FileName | None = None  # a run whose vocabulary is taken as it is
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -170,10 +170,31 @@ class Tokenizer:
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
             raise DataError(f"{name}: not a tokenizer: {error}") from None
+        known = engine.get_vocab(with_added_tokens=False)
         for number, token in enumerate(SPECIAL):
-            if engine.token_to_id(token) != number:
-                raise DataError(f"{name}: {token} is {engine.token_to_id(token)} there, and {number} is expected")
+            if known.get(token) != number:
+                raise DataError(f"{name}: {token} is {known.get(token)} there, and {number} is expected")
+        if sorted(engine.get_vocab().values()) != list(range(len(known))):
+            raise DataError(f"{name}: its {len(known)} pieces aren't numbered from 0 to {len(known) - 1}")
+        strange = sorted(set(_kinds(json.loads(content))) - KINDS)
+        if strange:
+            raise DataError(f"{name}: {strange[0]} isn't a part of our tokenizers")
         return cls(engine, dropout)
+
+
+KINDS = {
+    *("Sequence", "NFC", "Lowercase", "Metaspace", "WhitespaceSplit", "Punctuation", "Split", "ByteLevel"),
+    *("Fuse", "WordPiece", "BPE", "Unigram", "WordLevel"),
+}
+
+
+def _kinds(tree: Any) -> Iterator[str]:
+    """The types of all parts of a saved tokenizer."""
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ():
+        if key == "type" and isinstance(value, str):
+            yield value
+        elif key != "vocab":
+            yield from _kinds(value)
 
 
 class Cutter:

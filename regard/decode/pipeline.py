@@ -113,6 +113,8 @@ class Translator:
             demands,
             attention=attention,
         )
+        if not all(answers):
+            raise RegardError("the model's scores aren't numbers: its weights are damaged", "another checkpoint")
         return [self._told(source, found) for source, found in zip(sources, answers, strict=True)]
 
     def _told(self, source: list[int], found: list[Hypothesis]) -> list[Translation]:

@@ -19,6 +19,7 @@ class TaskSpec(Spec):
     """What is to be learned."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    usual: ClassVar[str | None] = "translation"
 
 
 @dataclass

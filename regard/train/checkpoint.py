@@ -44,7 +44,7 @@ class Checkpoint:
         """A safetensors file's tensors."""
         try:
             return parse_tensors(self.read(f"{name}.safetensors"))
-        except (SafetensorError, ValueError, KeyError) as error:
+        except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
             raise CheckpointError(f"{self.path / name}.safetensors: {error}") from None
 
     def json(self, name: str) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def reported(folder: Path, need: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        there = next(path for path in (folder, *folder.absolute().parents) if os.path.exists(path))
         free = shutil.disk_usage(there).free
         reasons = {
             errno.ENOSPC: "the disk is full",

@@ -23,6 +23,7 @@ class OptimizerSpec(Spec):
     """How weights are moved."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    usual: ClassVar[str | None] = "adamw"
     rate: Positive = 1e-3  # the peak; the schedule multiplies it
     decay: Decay = 0.0  # of matrices
 
@@ -116,5 +117,15 @@ def unpack(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[
         if key in ("exp_avg", "exp_avg_sq", "momentum_buffer") and tensor.shape != weight.shape:
             shapes = f"{tuple(tensor.shape)}, and the weight {tuple(weight.shape)}"
             raise CheckpointError(f"optimizer.safetensors: {path} has shape {shapes}")
+        if tensor.is_floating_point() and not tensor.float().isfinite().all():
+            raise CheckpointError(f"optimizer.safetensors: {path} holds numbers that aren't finite")
+        if key == "step" and tensor.numel() != 1:
+            raise CheckpointError(f"optimizer.safetensors: {path} isn't one number")
         state.setdefault(numbers[name], {})[key] = tensor
+    for matrix in (True, False):  # a weight that never had a gradient has nothing; the others have all the same
+        alike = {frozenset(kept) for number, kept in state.items() if (order[number].dim() > 1) == matrix}
+        if len(alike) > 1:
+            raise CheckpointError("optimizer.safetensors: damaged, it doesn't hold the same of every weight")
+    if not state and "betas" in optimizer.defaults:
+        raise CheckpointError("optimizer.safetensors: damaged, there is nothing in it")
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

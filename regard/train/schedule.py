@@ -16,6 +16,7 @@ class ScheduleSpec(Spec):
     """The rate's shape: `factor(step, progress)`, progress being the share of the budget that is used, 0 to 1."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    usual: ClassVar[str | None] = "linear"
     warmup: Count = 0  # steps of linear growth from 0
 
     @property

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import torch
-from pydantic import model_validator
+from pydantic import Field, TypeAdapter, model_validator
 from torch import Tensor
 
 from regard.core.model import Model
@@ -39,7 +39,7 @@ class TrainSpec(Spec):
     kind: Literal["train"] = "train"
     steps: Size | None = None
     epochs: Positive | None = None
-    tokens: int | None = None  # predicted ones
+    tokens: Annotated[int, Field(strict=True, ge=1)] | None = None  # predicted ones
     minutes: Positive | None = None  # by the clock, evaluations included
     optimizer: OptimizerSpec = AdamW()
     schedule: ScheduleSpec = Linear(warmup=500)
@@ -279,9 +279,7 @@ class Trainer:
             self.mean = [found[name].to(self.model.device) for name in self.names]
         restore_generators(checkpoint.tensors("generators"), self.model.device)
         try:
-            moment = checkpoint.json("state")["moment"]
-            moment["ranking"] = [(float(value), int(step)) for value, step in moment["ranking"]]
-            self.moment = Moment(**moment)
+            self.moment = TypeAdapter(Moment).validate_python(checkpoint.json("state")["moment"])
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{checkpoint.path}/state.json: {error}") from None
         self.saved = self.moment.step
@@ -343,6 +341,8 @@ def fits(model: Model, tensors: Mapping[str, Tensor], name: str) -> None:
             problems.append(f"{key}: missing")
         elif tensor.shape != own.shape:
             problems.append(f"{key}: shape {tuple(tensor.shape)}, and the model's is {tuple(own.shape)}")
+        elif tensor.dtype.itemsize == 1:
+            problems.append(f"{key}: numbers of the type {tensor.dtype}, which isn't for weights")
         elif tensor.is_floating_point() and not tensor.isfinite().all():
             problems.append(f"{key}: holds numbers that aren't finite")
     if problems:

@@ -215,6 +215,19 @@ def load_adverbs() -> dict[str, tuple[Phrasing, ...]]:
 
 
 @cache
+def common() -> frozenset[str]:
+    """The words of a first course: the first few of each kind."""
+    entries = lexicon()
+    found = {str(noun) for group in entries.nouns.values() for noun in group[:6]}
+    found |= {str(verb) for group in entries.verbs.values() for verb in group[:8]}
+    for group in (*entries.names.values(), *entries.adverbs.values()):
+        found |= {str(entry) for entry in group[:4]}
+    for kinds in {noun.kind: noun.adjectives for group in entries.nouns.values() for noun in group}.values():
+        found |= {str(adjective) for adjective in kinds[:10:2]}
+    return frozenset(found | {"green", "small", "old"})
+
+
+@cache
 def nouns_of(kinds: str) -> tuple[Noun, ...]:
     """The nouns of several kinds: `nouns_of("person animal")`."""
     return tuple(thing for kind in kinds.split() for thing in lexicon().nouns[kind])

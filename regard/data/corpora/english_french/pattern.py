@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import accumulate
+from typing import Literal
 
 from regard.data.corpora.english_french import (
     compounds,
@@ -22,6 +23,7 @@ from regard.data.corpora.english_french.phrase import Phrase
 from regard.data.corpora.english_french.word import CONTENT, Pair
 
 Pattern = Callable[[Draw], Phrase]
+Level = Literal["full", "first"]
 
 STATEMENTS: tuple[Pattern, ...] = (
     statements.somebody_sleeps,
@@ -186,6 +188,45 @@ WEIGHTS = {
     "somebody_thinks_that_this_and_that": 5.0,
 }
 
+# the patterns of a first course: each difficulty once or twice, short and long
+FIRST: tuple[Pattern, ...] = (
+    statements.somebody_sleeps_somewhere,
+    statements.somebody_sees_something,
+    statements.somebody_does_not_see_something,
+    statements.somebody_never_sees_something,
+    statements.somebody_often_sees_something,
+    statements.somebody_sees_something_somewhere,
+    statements.sometime_somebody_sees_something,
+    statements.somebody_goes_somewhere,
+    statements.somebody_comes_from_somewhere,
+    statements.somebody_speaks_a_language,
+    statements.somebody_plays_a_game,
+    pronouns.somebody_sees_her,
+    pronouns.somebody_does_not_see_her,
+    pronouns.somebody_gives_something_to_somebody,
+    descriptions.something_is_small,
+    descriptions.something_is_not_small,
+    descriptions.something_is_smaller_than_something,
+    descriptions.somebody_sees_the_dog_of_somebody,
+    descriptions.somebody_eats_some_bread,
+    descriptions.somebody_sees_three_things,
+    idioms.somebody_is_hungry,
+    idioms.somebody_is_twenty_years_old,
+    idioms.there_is_something_somewhere,
+    infinitives.somebody_wants_to_see_something,
+    infinitives.somebody_can_see_something,
+    questions.does_somebody_see_something,
+    questions.where_does_somebody_sleep,
+    questions.who_sees_something,
+    questions.is_something_small,
+    relatives.the_man_who_sees_something_sees_something,
+    relatives.somebody_sees_something_that_somebody_bought,
+    compounds.somebody_does_this_and_somebody_does_that,
+    compounds.somebody_does_this_because_somebody_does_that,
+    compounds.somebody_thinks_that,
+    compounds.three_things_happen,
+)
+
 
 @cache
 def table() -> Mapping[str, Pattern]:
@@ -195,10 +236,12 @@ def table() -> Mapping[str, Pattern]:
 
 
 @cache
-def weights() -> tuple[float, ...]:
-    """Running totals of the patterns' weights."""
+def weights(level: Level) -> tuple[float, ...]:
+    """Running totals of the patterns' weights; at a level that doesn't have a pattern, it weighs nothing."""
     long = {pattern.__name__ for pattern in RELATIVES + COMPOUNDS}
-    return tuple(accumulate(WEIGHTS.get(name, 2.0 if name in long else 1.0) for name in table()))
+    there = {pattern.__name__ for pattern in FIRST} if level == "first" else set(table())
+    found = {name: WEIGHTS.get(name, 2.0 if name in long else 1.0) for name in table()}
+    return tuple(accumulate(weight if name in there else 0.0 for name, weight in found.items()))
 
 
 class Sentence:

@@ -13,9 +13,9 @@ from hashlib import blake2b
 from random import Random
 from typing import Literal, get_args
 
-from regard.data.corpora.english_french.draw import Draw
-from regard.data.corpora.english_french.lexicon import lexicon
-from regard.data.corpora.english_french.pattern import Sentence, table, weights
+from regard.data.corpora.english_french.draw import Draw, Words
+from regard.data.corpora.english_french.lexicon import common, lexicon
+from regard.data.corpora.english_french.pattern import Level, Sentence, table, weights
 from regard.data.corpora.english_french.word import Pair
 
 Split = Literal["train", "validation", "test", "combinations"]
@@ -58,20 +58,24 @@ def split_of(sentence: Sentence | Pair, value: int) -> Split:
     return "validation" if value < (1 + TRAINED) / 2 * TOP else "test"
 
 
-def sentences(seed: str) -> Iterator[Sentence]:
+def sentences(seed: str, level: Level) -> Iterator[Sentence]:
     """Sentences of all splits by chance, some of them more than once."""
     random = Random(seed).random
-    names, totals = tuple(table()), weights()
+    names, totals = tuple(table()), weights(level)
+    words = Words(common()) if level == "first" else None
     while True:
-        yield Sentence(names[bisect(totals, random() * totals[-1])], Draw(random))
+        yield Sentence(names[bisect(totals, random() * totals[-1])], Draw(random, words))
 
 
-def pairs(split: Split, seed: int = 0) -> Iterator[Pair]:
-    """An endless stream of distinct sentences of one split, the same for the same seed."""
+def pairs(split: Split, seed: int = 0, level: Level = "full") -> Iterator[Pair]:
+    """An endless stream of distinct sentences of one split, the same for the same seed.
+
+    The level `first` is a smaller language with the same difficulties, which a small model learns in a minute.
+    """
     if split not in get_args(Split):
         raise ValueError(f"split {split} is none of {', '.join(get_args(Split))}")
     seen: set[int] = set()
-    for sentence in sentences(f"{split} {seed}"):
+    for sentence in sentences(f"{split} {seed}", level):
         value = number(sentence.source)
         if value not in seen and split_of(sentence, value) == split:
             seen.add(value)
