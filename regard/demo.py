@@ -26,18 +26,17 @@ from regard.run import Run, translator
 from regard.tasks.translation import evaluate
 from regard.train.listener import history
 
-PAIRS = 100_000  # of training
 SENTENCE = "I like the green cat."
 LENGTHS = {"1-6 words": (1, 6), "7-10 words": (7, 10), "11-15 words": (11, 15), "16+ words": (16, 99)}
 # all three look at the same sentences in the same order, so the budget is in tokens
 MODELS: dict[str, dict[str, Any]] = {
-    "no attention": {"kind": "seq2seq", "cell": "gru", "width": 192, "dropout": 0.0},
-    "attention": {"kind": "luong", "cell": "gru", "width": 192, "dropout": 0.0},
+    "no attention": {"kind": "seq2seq", "cell": "gru", "width": 128, "dropout": 0.0},
+    "attention": {"kind": "luong", "cell": "gru", "width": 128, "dropout": 0.0},
     "transformer": {
         "kind": "transformer-tiny",
         "depth": 1,
-        "heads": 8,
-        "mix": {"kind": "attention", "heads": 8, "position": "rotary"},
+        "heads": 4,
+        "mix": {"kind": "attention", "heads": 4, "position": "rotary"},
         "dropout": 0.0,
     },
 }
@@ -75,14 +74,20 @@ class Shown:
 def recipe(name: str, out: Path, tokens: int) -> Document:
     """The run file of one of the models."""
     tree = {
-        "corpus": {"kind": "en-fr", "level": "first", "train": PAIRS, "validation": 0, "combinations": 500},
-        "tokenizer": {"pieces": "bpe", "vocabulary": 3000},
-        "batches": {"tokens": 512, "buckets": 40},
+        "corpus": {
+            "kind": "en-fr",
+            "level": "first",
+            "train": max(1000, tokens // 12),
+            "validation": 0,
+            "combinations": 500,
+        },
+        "tokenizer": {"pieces": "bpe", "vocabulary": 2500},
+        "batches": {"tokens": 768, "buckets": 40},
         "task": {"kind": "translation", "smoothing": 0.0},
         "model": MODELS[name],
         "train": {
             "tokens": tokens,
-            "optimizer": {"kind": "adamw", "rate": 0.004, "decay": 0.0},
+            "optimizer": {"kind": "adamw", "rate": 0.005, "decay": 0.0},
             "schedule": {"kind": "linear", "warmup": 50},
             "evaluate": 0,
             "save": 100_000,

@@ -218,12 +218,12 @@ def load_adverbs() -> dict[str, tuple[Phrasing, ...]]:
 def common() -> frozenset[str]:
     """The words of a first course: the first few of each kind."""
     entries = lexicon()
-    found = {str(noun) for group in entries.nouns.values() for noun in group[:6]}
-    found |= {str(verb) for group in entries.verbs.values() for verb in group[:8]}
+    found = {str(noun) for group in entries.nouns.values() for noun in group[:5]}
+    found |= {str(verb) for group in entries.verbs.values() for verb in group[:6]}
     for group in (*entries.names.values(), *entries.adverbs.values()):
-        found |= {str(entry) for entry in group[:4]}
+        found |= {str(entry) for entry in group[:3]}
     for kinds in {noun.kind: noun.adjectives for group in entries.nouns.values() for noun in group}.values():
-        found |= {str(adjective) for adjective in kinds[:10:2]}
+        found |= {str(adjective) for adjective in kinds[:8:2]}
     return frozenset(found | {"green", "small", "old"})
 
 

@@ -1,0 +1,223 @@
+"""The verbs of training and translating, as a stranger types them."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+
+from regard.data.corpora.english_french import pairs
+from regard.errors import DataError
+from regard.run import Run, found, weights
+from tests.test_cli import Done, regard
+from tests.train.small import document
+
+WORDS = ["train.steps=6", "train.evaluate=3", "train.save=2", "train.keep=5"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was trained for six steps."""
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("verbs")
+    file = folder / "run.yaml"
+    file.write_text(json.dumps(document(folder / "run").tree))
+    done = regard("train", str(file), *WORDS)
+    assert done.returncode == 0, done.stderr
+    assert "next: regard translate" in done.stderr
+    return folder / "run"
+
+
+def typed(text: str, *words: str) -> Done:
+    """A command with something on its standard input."""
+    with patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()))):
+        return regard(*words)
+
+
+def told(done: Done) -> list[dict[str, Any]]:
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_run_holds_everything_that_it_was_made_with(run: Path) -> None:
+    facts = json.loads((run / "run.json").read_text())
+    assert facts["versions"]["torch"] == torch.__version__
+    assert facts["data"] == Run.open(run).prepared().digest
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if line["event"] == "step"] == list(range(1, 7))
+    assert [line["step"] for line in lines if line["event"] == "evaluation"] == [3, 6]
+    newest = found(f"{run}@latest")
+    assert newest.json("state")["config"] == facts["config"]
+    assert {"spec.json", "state.json", "tokenizer.json"} <= {path.name for path in newest.path.iterdir()}
+
+
+def test_a_finished_run_says_so_and_a_longer_one_goes_on(run: Path) -> None:
+    assert told(regard("resume", str(run), "--json"))[0]["steps"] == 6
+    again = regard("train", str(run / "run.yaml"))
+    assert again.returncode == 1
+    assert f"regard resume {run}" in again.stderr
+
+
+def test_lines_come_back_in_order_and_an_empty_one_stays_empty(run: Path) -> None:
+    done = typed("I like the green cat.\n\nShe sleeps.\n", "translate", str(run))
+    lines = done.stdout.split("\n")
+    assert done.returncode == 0
+    assert len(lines) == 4 and lines[1] == "" and lines[3] == ""
+    alone = typed("She sleeps.\n", "translate", str(run))
+    assert alone.stdout.strip() == lines[2].strip()
+
+
+def test_translations_as_json_have_tokens_scores_and_attention(run: Path) -> None:
+    lines = told(typed("I like the green cat.\nShe sleeps.\n", "translate", str(run), "--json", "--attention"))
+    for line, source in zip(lines, ("I like the green cat.", "She sleeps."), strict=True):
+        assert line["source"] == source
+        assert len(line["tokens"]) == len(line["log_probabilities"]) == len(line["attention"])
+        assert all(sum(row) == pytest.approx(1) for row in line["attention"])
+    best = told(typed("She sleeps.\n", "translate", str(run), "--json", "--nbest", "3"))[0]
+    assert len({item["text"] for item in best["nbest"]}) > 1
+    scores = [item["score"] for item in best["nbest"]]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_files_and_wishes(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("She sleeps.\nI like the cat.\n")
+    done = regard("translate", str(run), str(tmp_path / "in.txt"), "--prefix", "Le chat")
+    assert all(line.startswith("Le chat") for line in done.stdout.splitlines())
+    sampled = ["--set", "sample=true", "--set", "seed=3", "--beam", "1"]
+    draws = [regard("translate", str(run), str(tmp_path / "in.txt"), *sampled).stdout for _ in range(2)]
+    assert draws[0] == draws[1]
+    ensemble = regard("translate", str(run), str(tmp_path / "in.txt"), "--with", f"{run}@latest")
+    assert ensemble.returncode == 0
+
+
+def test_attention_is_drawn(run: Path) -> None:
+    done = typed("She sleeps.\n", "translate", str(run), "--attention")
+    assert "sleeps" in done.stdout and "weight in %" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_eval_prints_measures_with_their_signatures(run: Path, tmp_path: Path) -> None:
+    done = regard("eval", str(run), "--beam", "2")
+    assert done.returncode == 0
+    assert "nrefs:1|case:mixed" in done.stdout
+    (tmp_path / "test.tsv").write_text("She sleeps.\tElle dort.\nHe sleeps.\tIl dort.\n")
+    out = tmp_path / "out.txt"
+    measures = told(regard("eval", str(run), "--data", str(tmp_path / "test.tsv"), "--out", str(out), "--json"))[0]
+    assert measures["sentences"] == 2
+    assert {"bleu", "chrf", "exact", "loss", "perplexity", "signatures"} <= set(measures)
+    assert len(out.read_text().splitlines()) == 2
+
+
+def test_plan_measures_and_leaves_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(json.dumps(document(tmp_path / "run").tree))
+    plan = told(regard("plan", str(file), "train.steps=1000", "--json"))[0]
+    assert plan["tokens_per_second"] > 0
+    assert plan["seconds"] == pytest.approx(1000 / plan["steps_per_second"])
+    assert plan["parameters"] > 300 * 16
+    assert not (tmp_path / "run").exists()
+
+
+def test_plot_draws_a_picture(run: Path, tmp_path: Path) -> None:
+    done = regard("plot", str(run), "--out", str(tmp_path / "curves.png"))
+    assert done.stdout.strip() == str(tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_verify_proves_that_a_run_resumes(run: Path) -> None:
+    proof = told(regard("verify", str(run), "--steps", "6", "--json"))[0]
+    assert proof["exact"]
+    assert proof["straight"] == proof["resumed"]
+    assert {"model", "optimizer", "generators", "losses"} <= set(proof["straight"])
+
+
+def test_average_is_the_mean_of_checkpoints(run: Path) -> None:
+    before = found(str(run)).path
+    written = told(regard("average", str(run), "--last", "3", "--json"))[0]
+    assert written["steps"] == [3, 4, 6]
+    parts = [weights(found(f"{run}@step-{step}")) for step in written["steps"]]
+    mean = weights(found(f"{run}@average"))
+    for name, tensor in mean.items():
+        torch.testing.assert_close(tensor, sum(part[name] for part in parts) / 3)
+    assert found(str(run)).path == Path(written["path"])
+    assert found(f"{run}@best").path == before
+    assert regard("average", str(run), "--last", "9").returncode == 4
+    assert regard("average", str(run)).returncode == 2
+
+
+def test_the_doctor_looks_around() -> None:
+    health = told(regard("doctor", "--json"))[0]
+    assert health["fp32_gflops"] > 0 and health["cores"] >= 1
+    assert "versions" in regard("doctor").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "pieces"),
+    [
+        (["corpus.train={kind: tsv, path: nowhere.tsv}"], 3, ["nowhere.tsv"]),
+        (["corpus.train={kind: tsv, path: empty.tsv}"], 3, ["train", "no pair"]),
+        (["corpus.train={kind: text, source: two.en, target: one.fr}"], 3, ["two.en has 2 lines", "one.fr has 1"]),
+        (["model.vocabulary=7"], 2, ["model.vocabulary: 7", "tokenizer"]),
+        (["model=gpt2"], 2, ["no encoder"]),
+        (["model.heads=7"], 2, ["heads"]),
+        (["trian.steps=3"], 2, ["did you mean 'train'"]),
+        (["device=cuda"], 2, ["cuda"]),
+        (["corpus.train.policy=stop"], 2, ["policy"]),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_mistake_is_one_message_a_status_and_nothing_half_written(
+    words: list[str], status: int, pieces: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "empty.tsv").write_text("")
+    (tmp_path / "two.en").write_text("one\ntwo\n")
+    (tmp_path / "one.fr").write_text("un\n")
+    (tmp_path / "good.tsv").write_text("one\tun\ntwo\tdeux\n")
+    tree = document(tmp_path / "run").tree | {"data": str(tmp_path)}
+    tree["corpus"] = {"kind": "files", "train": {"kind": "tsv", "path": "good.tsv"}}
+    tree["tokenizer"] = {"pieces": "character"}
+    (tmp_path / "run.yaml").write_text(json.dumps(tree))
+    done = regard("train", str(tmp_path / "run.yaml"), *words)
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    for piece in pieces:
+        assert piece in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_not_a_run_is_told(tmp_path: Path) -> None:
+    for verb in ("translate", "eval", "resume", "verify"):
+        done = typed("", verb, str(tmp_path))
+        assert done.returncode == 4
+        assert "not a run" in done.stderr
+    assert regard("plot", str(tmp_path)).returncode == DataError.status
+
+
+@pytest.mark.parametrize("model", ["tutorial", "bahdanau", "luong", "mamba", "ssm", "pool", "recurrent", "mean-pool"])
+def test_any_encoder_and_decoder_trains_and_translates(model: str, tmp_path: Path) -> None:
+    tree = document(tmp_path / "run").tree
+    tree["model"] = {"kind": model, "width": 16} | (
+        {"heads": 2, "hidden": 32, "depth": 1} if model == "mean-pool" else {}
+    )
+    if model in ("mamba", "ssm", "pool", "recurrent"):
+        tree["model"] = {"kind": "transformer-tiny", "width": 16, "depth": 1, "heads": 2, "hidden": 32, "mix": model}
+    (tmp_path / "run.yaml").write_text(json.dumps(tree))
+    done = regard("train", str(tmp_path / "run.yaml"), "train.steps=3", "train.evaluate=0", "--json")
+    assert told(done)[0]["steps"] == 3
+    source = next(pairs("test")).source
+    assert typed(f"{source}\n", "translate", str(tmp_path / "run"), "--beam", "2").returncode == 0
+
+
+def test_separate_vocabularies(tmp_path: Path) -> None:
+    tree = document(tmp_path / "run", "tokenizer.shared=false", "train.steps=2").tree
+    (tmp_path / "run.yaml").write_text(json.dumps(tree))
+    assert regard("train", str(tmp_path / "run.yaml")).returncode == 0
+    checkpoint = found(str(tmp_path / "run"))
+    assert (checkpoint.path / "tokenizer.source.json").exists()
+    assert typed("She sleeps.\n", "translate", str(tmp_path / "run")).returncode == 0
