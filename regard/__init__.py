@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from regard.decode.search import search as search
     from regard.models import preset as preset
     from regard.outline import outline as outline
+    from regard.run import load as load
+    from regard.training import fit as fit
 
 __version__ = "0.1.0"
 
@@ -30,6 +32,8 @@ SURFACE = {
     "Record": "regard.core.probe",
     "Search": "regard.decode.search",
     "Spec": "regard.core.spec",
+    "fit": "regard.training",
+    "load": "regard.run",
     "outline": "regard.outline",
     "preset": "regard.models",
     "search": "regard.decode.search",

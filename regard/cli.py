@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from regard.decode.search import Search
-    from regard.fit import Fitted
     from regard.outline import Node, Outline
+    from regard.training import Fitted
 
 app = typer.Typer(
     name="regard",
@@ -74,8 +74,8 @@ def train(
 ) -> None:
     """Train as a run file says. Progress goes to standard error, the result to standard output."""
     from regard.config import read
-    from regard.fit import train as begin
     from regard.machine import keep_memory
+    from regard.training import train as begin
 
     keep_memory()
     finished(begin(read(config).changed(settings or [])), as_json)
@@ -88,8 +88,8 @@ def resume(
     as_json: JSON = False,
 ) -> None:
     """Go on with a run from its newest whole checkpoint, as if it had never stopped."""
-    from regard.fit import resume as go_on
     from regard.machine import keep_memory
+    from regard.training import resume as go_on
 
     keep_memory()
     finished(go_on(run, settings or []), as_json)

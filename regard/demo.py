@@ -19,12 +19,12 @@ from regard.data.prepared import Prepared
 from regard.data.readers import Pair
 from regard.decode.pipeline import Translation, Translator
 from regard.errors import RegardError
-from regard.fit import train
 from regard.lens import chart
 from regard.lens.grid import by_word
-from regard.run import Run, translator
+from regard.run import Run, load
 from regard.tasks.translation import evaluate
 from regard.train.listener import history
+from regard.training import train
 
 SENTENCE = "I like the green cat."
 LENGTHS = {"1-6 words": (1, 6), "7-10 words": (7, 10), "11-15 words": (11, 15), "16+ words": (16, 99)}
@@ -120,7 +120,7 @@ def _clear(out: Path) -> None:
 
 def measured(name: str, run: Run, prepared: Prepared) -> Shown:
     """What one trained model can do."""
-    speaker = translator(str(run.folder))
+    speaker = load(str(run.folder))
     test, combinations = prepared.texts("test"), prepared.texts("combinations")
     measures, texts = evaluate(speaker, test)
     held_out, _ = evaluate(speaker, combinations)

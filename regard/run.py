@@ -38,7 +38,7 @@ from regard.tasks.task import TaskSpec
 from regard.tasks.translation import Translate, Translation
 from regard.train.checkpoint import Checkpoint, Store, reported, write
 from regard.train.listener import Listener
-from regard.train.trainer import Trainer, TrainSpec, fits, load
+from regard.train.trainer import Trainer, TrainSpec, fill, fits
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 OURS = {"lock", "data", "run.yaml", "run.json", "metrics.jsonl", "checkpoints", "average", "tensorboard"}
@@ -301,12 +301,12 @@ def network(checkpoint: Checkpoint) -> Model:
         raise CheckpointError(f"{name}: {len(tensors)} weights, and the model has {deepest} layers")
     fits(spec.build("meta"), tensors, name)
     model = spec.build()
-    load(model, tensors, name)
+    fill(model, tensors, name)
     return model.eval()
 
 
-def translator(noun: str, where: Device = "auto") -> Translator:
-    """A run's translator."""
+def load(noun: str, where: Device = "auto") -> Translator:
+    """A run, ready to translate: `load("runs/en-fr").translate("I like the green cat.", beam=5)`."""
     checkpoint = found(noun)
     shared = (checkpoint.path / "tokenizer.json").exists()
     names = ["tokenizer.json"] * 2 if shared else ["tokenizer.source.json", "tokenizer.target.json"]

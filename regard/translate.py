@@ -19,7 +19,7 @@ from regard.decode.pipeline import Translation, Translator, Wishes, ensemble
 from regard.decode.search import Search
 from regard.errors import DataError
 from regard.lens.grid import by_word, grid
-from regard.run import Run, translator
+from regard.run import Run, load
 from regard.tasks.translation import evaluate
 
 WINDOW = 512  # lines that are read, sorted and translated together
@@ -35,7 +35,7 @@ class Style:
 
 def translators(nouns: Sequence[str]) -> Translator:
     """One run, or an ensemble of several."""
-    return ensemble([translator(noun) for noun in nouns])
+    return ensemble([load(noun) for noun in nouns])
 
 
 def translate_lines(

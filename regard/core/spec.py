@@ -37,7 +37,7 @@ Depth = Annotated[int, Field(strict=True, ge=1, le=4096)]
 Count = Annotated[int, Field(strict=True, ge=0, le=2**24)]
 Layers = Annotated[int, Field(strict=True, ge=0, le=4096)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
-MOST, LONGEST = 200, 200  # strange settings that are told, and letters of a value that are shown
+MOST, LONGEST = 200, 200  # problems that are told, and letters of a value that are shown
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -166,7 +166,7 @@ def explain(
 ) -> str:
     """One line for each problem: where it is, what is wrong, and what was given."""
     lines: list[str] = []
-    for item in error.errors():
+    for item in error.errors(include_url=False)[:MOST]:
         place = _place(item["loc"], settings)
         name = ".".join(map(str, place)) or title
         message = item["msg"].removeprefix("Value error, ")

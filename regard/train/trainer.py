@@ -272,7 +272,7 @@ class Trainer:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Be again where a checkpoint was saved."""
-        load(self.model, checkpoint.tensors("model"), f"{checkpoint.path}/model.safetensors")
+        fill(self.model, checkpoint.tensors("model"), f"{checkpoint.path}/model.safetensors")
         unpack(self.optimizer, self.model, checkpoint.tensors("optimizer"))
         if self.mean:
             found = checkpoint.tensors("average")
@@ -325,7 +325,7 @@ class Interrupted(Exception):
     """A signal came in the middle of long work."""
 
 
-def load(model: Model, tensors: Mapping[str, Tensor], name: str) -> None:
+def fill(model: Model, tensors: Mapping[str, Tensor], name: str) -> None:
     """Fill a model with weights."""
     fits(model, tensors, name)
     model.load_state_dict(tensors)

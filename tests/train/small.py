@@ -21,9 +21,9 @@ MODELS: dict[str, dict[str, Any]] = {
 def document(out: Path, *words: str, model: str = "transformer") -> Document:
     """A run file as a tree."""
     tree = {
-        "corpus": {"kind": "en-fr", "train": 300, "validation": 12, "test": 12, "combinations": 0},
+        "corpus": {"kind": "en-fr", "train": 300, "validation": 12, "test": 12, "combinations": 0, "longest": 7},
         "tokenizer": {"vocabulary": 300},
-        "batches": {"tokens": 200},
+        "batches": {"tokens": 120},
         "model": MODELS[model],
         "train": {"steps": 12, "evaluate": 5, "save": 4, "schedule": {"kind": "linear", "warmup": 3}},
         "device": "cpu",

@@ -13,7 +13,7 @@ from regard.config import Document, read
 from regard.data.prepared import Prepared
 from regard.decode.pipeline import Translator
 from regard.errors import CheckpointError
-from regard.run import Run, RunSpec, translator
+from regard.run import Run, RunSpec, load
 from regard.train.checkpoint import write
 from regard.train.listener import Board, Journal, Listener
 from regard.train.screen import Screen
@@ -28,7 +28,7 @@ class Fitted:
     report: Report
 
     def translator(self) -> Translator:
-        return translator(str(self.folder))
+        return load(str(self.folder))
 
 
 def fit(path: str | Path, changes: Mapping[str, Any] | None = None) -> Fitted:
