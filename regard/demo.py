@@ -35,8 +35,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "transformer": {
         "kind": "transformer-tiny",
         "depth": 1,
-        "heads": 4,
-        "mix": {"kind": "attention", "heads": 4, "position": "rotary"},
+        "heads": 8,
+        "mix": {"kind": "attention", "heads": 8, "position": "rotary"},
         "dropout": 0.0,
     },
 }
@@ -81,7 +81,7 @@ def recipe(name: str, out: Path, tokens: int) -> Document:
             "validation": 0,
             "combinations": 500,
         },
-        "tokenizer": {"pieces": "bpe", "vocabulary": 2500},
+        "tokenizer": {"pieces": "bpe", "vocabulary": 3000},
         "batches": {"tokens": 768, "buckets": 40},
         "task": {"kind": "translation", "smoothing": 0.0},
         "model": MODELS[name],

@@ -34,6 +34,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, SpecError
 from regard.models import preset
 from regard.run import Run
+from regard.run import load as loaded
 from regard.train.checkpoint import MANIFEST, verified
 from regard.train.trainer import Moment, Trainer
 
@@ -115,7 +116,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 def translated(tiny: Tiny) -> None:
     """Load a translator, and use it."""
-    load(str(tiny.folder), "cpu").translate("a man", beam=1, maximum=2)
+    loaded(str(tiny.folder), "cpu").translate("a man", beam=1, maximum=2)
 
 
 def restored(tiny: Tiny) -> None:
@@ -753,8 +754,8 @@ def test_a_stored_pickle_is_refused_and_never_fires(tiny: Tiny, tmp_path: Path, 
     begun.tree["corpus"] = {"kind": "files", "train": {"kind": "jsonl", "path": str(path)}}
     like = changed(tiny, tmp_path, [f"tokenizer.like={path}"])
     uses: list[Callable[[], object]] = [
-        lambda: load(str(path)),
-        lambda: load(str(tmp_path)),
+        lambda: loaded(str(path)),
+        lambda: loaded(str(tmp_path)),
         lambda: Run.open(path),
         lambda: Run.open(tmp_path),
         lambda: Run.begin(read(path)),

@@ -20,7 +20,7 @@ from regard.data.corpora.english_french.conjugation import conjugate
 from regard.data.corpora.english_french.inflection import graded, past, with_s
 from regard.data.corpora.english_french.lexicon import lexicon
 from regard.data.corpora.english_french.numeral import in_english, in_french
-from regard.data.corpora.english_french.pattern import compose
+from regard.data.corpora.english_french.pattern import FIRST, compose
 from regard.data.corpora.english_french.stream import held_out, sentences
 from regard.data.corpora.english_french.word import CONTENT, TAGS
 
@@ -329,3 +329,14 @@ def test_the_corpus_is_large_and_its_sentences_differ_in_length() -> None:
     lengths = [len(pair.source_words) for pair in some("train")]
     assert min(lengths) <= 4 and max(lengths) >= 25
     assert sum(length >= 15 for length in lengths) > 0.1 * len(lengths)
+
+
+def test_the_first_level_is_a_smaller_language_with_the_same_splits() -> None:
+    first = list(islice(pairs("train", 0, "first"), 3000))
+    whole = list(islice(pairs("train", 0), 3000))
+    known = [{lemma for pair in found for lemma in pair.lemmas} for found in (first, whole)]
+    assert len(known[0]) < len(known[1]) / 2
+    assert {pair.pattern for pair in first} <= {pattern.__name__ for pattern in FIRST}
+    tested = {pair.source for pair in islice(pairs("test", 0, "first"), 500)}
+    assert not tested & {pair.source for pair in first}
+    assert {"cat", "green", "like"} <= known[0]
