@@ -87,7 +87,7 @@ def test_a_signal_saves_and_has_a_status_of_its_own(number: int, event: str, tmp
     before = time.monotonic()
     with pytest.raises(Stopped, match="saved") as stopped:
         trainer(run, Tripwire(event, 5, number)).run()
-    assert time.monotonic() - before < 10
+    assert time.monotonic() - before < 30
     assert stopped.value.status == 128 + number
     assert "regard resume" in stopped.value.hint
     newest = run.store.latest()
@@ -255,7 +255,7 @@ def test_the_first_budget_that_is_used_up_ends_the_run(words: list[str], steps: 
     if spec.tokens:
         assert 500 <= moment.tokens < 500 + 200
     if spec.minutes:
-        assert 1.2 <= moment.seconds < 3
+        assert 1.2 <= moment.seconds < 10
         rates = [line["rate"] for line in history(run.folder / "metrics.jsonl") if line["event"] == "step"]
         assert rates[-1] < 0.2 * max(rates)  # the schedule came to its end
 
