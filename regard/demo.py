@@ -17,7 +17,7 @@ from typing import Any
 from regard.config import Document
 from regard.data.prepared import Prepared
 from regard.data.readers import Pair
-from regard.decode.pipeline import Translation, Translator
+from regard.decode.pipeline import Translation
 from regard.errors import RegardError
 from regard.lens import chart
 from regard.lens.grid import by_word
@@ -129,7 +129,7 @@ def measured(name: str, run: Run, prepared: Prepared) -> Shown:
     example = speaker.translate(SENTENCE, attention=bool(speaker.network.alignments), beam=5)
     row = Row(
         name,
-        parameters(speaker),
+        speaker.network.parameter_count(),
         last["tokens"] / last["seconds"],
         last["step"],
         last["seconds"],
@@ -142,13 +142,6 @@ def measured(name: str, run: Run, prepared: Prepared) -> Shown:
         str(run.folder),
     )
     return Shown(row, example)
-
-
-def parameters(speaker: Translator) -> int:
-    from regard.core.model import Model
-
-    assert isinstance(speaker.network, Model)
-    return speaker.network.parameter_count()
 
 
 def by_length(pairs: Sequence[Pair], texts: Sequence[str]) -> dict[str, float]:

@@ -41,7 +41,6 @@ from regard.train.listener import Listener
 from regard.train.trainer import Trainer, TrainSpec, fill, fits
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
-OURS = {"lock", "data", "run.yaml", "run.json", "metrics.jsonl", "checkpoints", "average", "tensorboard"}
 
 
 class RunSpec(Spec):

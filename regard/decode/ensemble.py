@@ -35,6 +35,10 @@ class Ensemble:
     def alignments(self) -> tuple[str, ...]:
         return self.models[0].alignments
 
+    def parameter_count(self) -> int:
+        """Weights of all the models."""
+        return sum(model.parameter_count() for model in self.models)
+
     @property
     def device(self) -> torch.device:
         return self.models[0].device

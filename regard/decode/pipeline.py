@@ -48,7 +48,7 @@ class Wishes:
     banned: Sequence[str] = ()  # words that must not
 
     def demands(self, sentences: int, tokenizer: Tokenizer) -> Demands:
-        """The same in tokens; a word counts both at the beginning of a text and inside it, as its pieces may differ."""
+        """The same in tokens, each word cut as one that stands after a space."""
         prefix = tokenizer.encode([self.prefix])[0] if self.prefix else []
         required = tokenizer.encode(self.required)
         banned = [piece for piece in tokenizer.encode(self.banned) if piece]

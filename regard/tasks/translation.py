@@ -117,7 +117,6 @@ def evaluate(
     if isinstance(network, Model):
         measures["loss"] = likelihood(network, translator, pairs, pulse)
         measures["perplexity"] = math.exp(min(measures["loss"], 700.0))
-    texts: list[str] = []
     by_length = sorted(range(len(pairs)), key=lambda n: len(pairs[n][0]))
     found: dict[int, str] = {}
     for first in range(0, len(by_length), 64):

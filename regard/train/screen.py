@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -27,12 +26,11 @@ class Screen(Listener):
         self.console = console or Console(file=sys.stderr, highlight=False)
         self.live: Live | None = None
         self.loss: float | None = None
-        self.speed = 0.0
         self.told = 0.0
         self.header = False
 
     def began(self, moment: Moment, spec: TrainSpec) -> None:
-        self.spec, self.begin, self.first = spec, time.monotonic() - moment.seconds, moment.tokens
+        self.spec, self.first = spec, moment.tokens
         self.resumed = moment.seconds
         self.told = time.monotonic()
         if moment.step:
@@ -74,9 +72,6 @@ class Screen(Listener):
             self.header = True
         cells = [f"{moment.step:,}", clock(moment.seconds), *(f"{value:.4g}" for value in shown.values())]
         self.console.print("".join(f"{cell:>12}" for cell in cells) + ("  best" if best else ""), soft_wrap=True)
-
-    def saved(self, path: Path) -> None:
-        return
 
     def ended(self, moment: Moment) -> None:
         if self.live:

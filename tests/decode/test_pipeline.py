@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from regard.core.model import Model
 from regard.data.tokenizer import TokenizerSpec
-from regard.decode.pipeline import Translator, Wishes, ensemble
+from regard.decode.pipeline import Translator, Wishes, ensemble, limit
 from regard.decode.search import Search
 from regard.errors import RegardError
 from regard.models import preset
@@ -56,8 +57,15 @@ def test_wishes_are_kept() -> None:
 
 
 def test_a_translation_that_does_not_end_is_stopped_by_the_length_of_its_source() -> None:
-    for found in speaker().translate_all(["a dog", "a cat sees a green dog"], Search(repetition=1.0)):
-        assert len(found[0].tokens) <= 2 * len(found[0].source_tokens) + 20
+    translator = speaker()
+    assert isinstance(translator.network, Model)
+    head = translator.network.head
+    assert head is not None
+    # the end is never the best word, so only the limit can bring it
+    head.bias = torch.nn.Parameter(torch.zeros(len(TOKENIZER)).index_fill(0, torch.tensor(TOKENIZER.end), -1e4))
+    for found in translator.translate_all(["a dog", "a cat sees a green dog"]):
+        written, read = len(found[0].tokens) - 1, len(found[0].source_tokens) - 1
+        assert written == limit(read) == 2 * read + 20
 
 
 def test_a_least_length_is_kept_even_past_that() -> None:
