@@ -28,6 +28,10 @@ PAD, UNKNOWN, BEGIN, END = "[PAD]", "[UNK]", "[BOS]", "[EOS]"
 SPECIAL = (PAD, UNKNOWN, BEGIN, END)
 Kind = Literal["bpe", "unigram", "wordpiece", "word", "character", "byte"]
 
+# No piece has both letters and punctuation, so that `cat` is one word before a comma, a full stop and a question mark;
+# an apostrophe stays with what it ends: l'|ami, don'|t.
+BOUNDS = pre_tokenizers.Split(Regex(r"▁?[\p{L}\p{M}\p{N}]+['’]|▁?[^\p{L}\p{M}\p{N}▁]+"), "isolated")
+
 
 class TokenizerSpec(Spec):
     """Which pieces text is cut into, and how many there are."""
@@ -78,7 +82,7 @@ class TokenizerSpec(Spec):
         words = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()])
         if self.pieces in ("bpe", "unigram"):
             model = models.BPE(unk_token=UNKNOWN) if self.pieces == "bpe" else models.Unigram()
-            return model, pre_tokenizers.Metaspace(), decoders.Metaspace()
+            return model, pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), BOUNDS]), decoders.Metaspace()
         if self.pieces == "wordpiece":
             return models.WordPiece(unk_token=UNKNOWN), words, decoders.WordPiece()
         if self.pieces == "word":
@@ -232,14 +236,17 @@ class Cutter:
 
     def options(self, word: tuple[int, ...]) -> list[list[int]]:
         if word not in self.cuts:
-            letters = [letter for number in word for letter in self.names.get(number, "")]
-            plain = Tokenizer.unknown in word or any(letter not in self.numbers for letter in letters)
-            chance = Random("".join(letters))
-            drawn = [list(word) if plain else self.merged(letters, chance) for _ in range(self.CUTS)]
-            self.cuts[word] = drawn
+            text = "".join(self.names.get(number, "") for number in word)
+            plain = Tokenizer.unknown in word or any(letter not in self.numbers for letter in text)
+            parts = [part for part, _ in BOUNDS.pre_tokenize_str(text)]
+            chance = Random(text)
+            self.cuts[word] = [
+                list(word) if plain else [number for part in parts for number in self.merged(part, chance)]
+                for _ in range(self.CUTS)
+            ]
         return self.cuts[word]
 
-    def merged(self, letters: list[str], chance: Random) -> list[int]:
+    def merged(self, letters: str, chance: Random) -> list[int]:
         """Merge letters as BPE does, each time without the pairs that chance leaves out."""
         pieces = list(letters)
         while True:

@@ -74,6 +74,18 @@ def test_without_dropout_the_cutter_merges_as_the_library_does() -> None:
     assert trained("bpe").cutter is None
 
 
+@pytest.mark.parametrize("pieces", ["bpe", "unigram"])
+def test_a_word_is_the_same_whatever_stands_after_it(pieces: Any) -> None:
+    tokenizer = trained(pieces)
+    plain = tokenizer.tokens("the cat")
+    for after in (".", ",", "?", "...", "!»"):
+        found = tokenizer.tokens(f"the cat{after} the cat")
+        assert found[: len(plain)] == plain, after
+        assert found[-len(plain) :] == plain, after
+    assert all(piece.strip("▁'").isalpha() or not any(map(str.isalpha, piece)) for piece in tokenizer.tokens(TEXTS[3]))
+    assert tokenizer.tokens("J'aime")[-len(tokenizer.tokens("l'aime")[1:]) :] == tokenizer.tokens("l'aime")[1:]
+
+
 def test_dropout_is_for_merges() -> None:
     with pytest.raises(SpecError, match="unigram has no merges"):
         TokenizerSpec(pieces="unigram", dropout=0.1)
