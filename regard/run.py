@@ -13,6 +13,7 @@ import os
 import platform
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,7 +33,9 @@ from regard.data.corpus import CorpusSpec
 from regard.data.prepared import REPORT, Prepared, prepare
 from regard.data.tokenizer import Tokenizer, TokenizerSpec
 from regard.decode.pipeline import Translator
-from regard.errors import Busy, CheckpointError, RegardError, SpecError
+from regard.errors import Busy, CheckpointError, InputError, RegardError, SpecError
+from regard.hub.load import imported, is_folder
+from regard.hub.npz import pronouncer
 from regard.models import preset, presets
 from regard.tasks.task import TaskSpec
 from regard.tasks.translation import Translate, Translation
@@ -274,6 +277,8 @@ def found(noun: str) -> Checkpoint:
     newest = wanted or store.latest()
     if newest is None:
         raise CheckpointError(damaged[0] if damaged else f"{name}: nothing was saved yet", f"regard resume {name}")
+    for line in damaged:
+        print(f"regard: {line}; an older one is used", file=sys.stderr)
     if which in ("latest", "average") or wanted is not None:
         return newest
     try:
@@ -305,7 +310,19 @@ def network(checkpoint: Checkpoint) -> Model:
 
 
 def load(noun: str, where: Device = "auto") -> Translator:
-    """A run, ready to translate: `load("runs/en-fr").translate("I like the green cat.", beam=5)`."""
+    """A run, ready to translate: `load("runs/en-fr").translate("I like the green cat.", beam=5)`.
+
+    Or a folder in Hugging Face layout, if its model is an encoder and a decoder; or the npz file of `g2p-en`.
+    """
+    if noun.endswith(".npz"):
+        return pronouncer(Path(noun))
+    if is_folder(Path(noun)):
+        arrived = imported(Path(noun))
+        cutters = arrived.tokenizers
+        if arrived.model.encoder is None or arrived.model.decoder is None or cutters is None:
+            lacks = "no tokenizer" if cutters is None else f"a {arrived.plan.kind}, which doesn't translate"
+            raise InputError(f"{noun}: {lacks}", "regard.hub.load.imported(FOLDER).model is the network")
+        return Translator(arrived.model.to(device(where)), *cutters)
     checkpoint = found(noun)
     shared = (checkpoint.path / "tokenizer.json").exists()
     names = ["tokenizer.json"] * 2 if shared else ["tokenizer.source.json", "tokenizer.target.json"]

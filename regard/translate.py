@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,8 +18,10 @@ from regard.decode.pipeline import Translation, Translator, Wishes, ensemble
 from regard.decode.search import Search
 from regard.errors import DataError
 from regard.lens.grid import by_word, grid
+from regard.results import machine, record
 from regard.run import Run, load
 from regard.tasks.translation import evaluate
+from regard.train.listener import history
 
 WINDOW = 512  # lines that are read, sorted and translated together
 
@@ -45,9 +46,9 @@ def translate_lines(
     speaker = translators(nouns)
     # a person who types waits for each line; a file can be read in handfuls
     window = 1 if not files and sys.stdin.isatty() else WINDOW
-    texts = _texts(files)
+    waiting = texts(files)
     with _bar(files) as advance:
-        while group := list(islice(texts, window)):
+        while group := list(islice(waiting, window)):
             answers = speaker.translate_all(group, settings, wishes, attention=style.attention)
             for text, found in zip(group, answers, strict=True):
                 _write(text, found, style)
@@ -55,7 +56,7 @@ def translate_lines(
             sys.stdout.flush()
 
 
-def _texts(files: Sequence[Path]) -> Iterator[str]:
+def texts(files: Sequence[Path]) -> Iterator[str]:
     """Every line, whatever state it is in: there must be a translation for each."""
     log = Log("repair")
     for name in [str(file) for file in files] or ["-"]:
@@ -100,11 +101,31 @@ def evaluated(nouns: Sequence[str], files: Sequence[str], settings: Search, out:
     """Every measure on a test set: files that are given, or what the first run kept for testing."""
     pairs = _pairs(nouns[0], files)
     speaker = translators(nouns)
-    began = time.perf_counter()
     measures, texts = evaluate(speaker, pairs, settings)
     if out is not None:
         out.write_text("".join(text + "\n" for text in texts))
-    return {**measures, "seconds": time.perf_counter() - began}
+    return measures
+
+
+def recorded(page: Path, nouns: Sequence[str], files: Sequence[str], settings: Search, found: dict[str, Any]) -> None:
+    """Write what an evaluation found to the results' page, beside how its model was trained."""
+    run = Run.open(Path(nouns[0].partition("@")[0]))
+    last = [line for line in history(run.folder / "metrics.jsonl") if line["event"] == "step"][-1]
+    name = Path(files[0]).stem if files else Path(run.spec.data).resolve().name
+    row = {
+        "model": " + ".join(Run.open(Path(noun.partition("@")[0])).spec.model["kind"] for noun in nouns),
+        "parameters": f"{load(nouns[0]).network.parameter_count():,}",
+        "trained": f"{last['seconds'] / 60:.0f} min, {last['step']:,} steps",
+        "target tokens/s": f"{last['tokens'] / last['seconds']:,.0f}",
+        "BLEU": f"{found['bleu']:.1f}",
+        "chrF": f"{found['chrf']:.1f}",
+        "exact": f"{found['exact']:.1%}",
+        "search": f"beam {settings.beam}, {found['decoding_seconds']:.1f} s for {found['sentences']:,}",
+        "machine": machine(),
+        "BLEU's signature": f"`{found['signatures']['bleu']}`",
+        "command": f"`regard eval RUN --beam {settings.beam}`",
+    }
+    record(page, f"Translation: {name}", row)
 
 
 def _pairs(noun: str, files: Sequence[str]) -> list[Pair]:

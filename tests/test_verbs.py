@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,27 @@ def test_attention_is_drawn(run: Path) -> None:
     done = typed("She sleeps.\n", "translate", str(run), "--attention")
     assert "sleeps" in done.stdout and "weight in %" in done.stdout
     assert "\x1b" not in done.stdout
+
+
+def test_eval_records_what_it_measured_on_a_page(run: Path, tmp_path: Path) -> None:
+    page = tmp_path / "results.md"
+    (measured,) = told(regard("eval", str(run), "--beam", "2", "--record", str(page), "--json"))
+    row = page.read_text().splitlines()[-2]
+    assert "## Translation: " in page.read_text()
+    assert f"| {measured['bleu']:.1f} | {measured['chrf']:.1f} |" in row
+    assert "6 steps" in row
+    assert "beam 2" in row
+
+
+def test_a_damaged_newest_checkpoint_is_named_when_an_older_one_is_used(run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    path = copy / "checkpoints" / "step-6" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    done = typed("the cat\n", "translate", f"{copy}@latest")
+    assert done.returncode == 0, done.stderr
+    assert "step-6" in done.stderr
+    assert "an older one is used" in done.stderr
 
 
 def test_eval_prints_measures_with_their_signatures(run: Path, tmp_path: Path) -> None:

@@ -113,15 +113,14 @@ def _bytes() -> dict[str, int]:
 
 @dataclass
 class Tokenizer:
-    """Text to numbers and back. The special tokens stand first: pad 0, unknown 1, begin 2, end 3."""
+    """Text to numbers and back. In ours the special tokens stand first; those of others have numbers of their own."""
 
     engine: Engine
     dropout: float = 0.0
-
-    pad: ClassVar[int] = 0
-    unknown: ClassVar[int] = 1
-    begin: ClassVar[int] = 2
-    end: ClassVar[int] = 3
+    pad: int = 0
+    unknown: int = 1
+    begin: int = 2
+    end: int = 3
 
     def __len__(self) -> int:
         return self.engine.get_vocab_size()
@@ -168,12 +167,7 @@ class Tokenizer:
     @classmethod
     def parse(cls, content: bytes, name: str, dropout: float = 0.0) -> Tokenizer:
         """From the bytes of a `tokenizer.json`."""
-        try:
-            engine = Engine.from_str(content.decode())
-        except BaseException as error:  # the library raises a bare Exception, and panics on some damage
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
-            raise DataError(f"{name}: not a tokenizer: {error}") from None
+        engine = parsed(content, name)
         known = engine.get_vocab(with_added_tokens=False)
         for number, token in enumerate(SPECIAL):
             if known.get(token) != number:
@@ -184,6 +178,16 @@ class Tokenizer:
         if strange:
             raise DataError(f"{name}: {strange[0]} isn't a part of our tokenizers")
         return cls(engine, dropout)
+
+
+def parsed(content: bytes, name: str) -> Engine:
+    """The library's tokenizer in a file; it is data, and nothing in it is run."""
+    try:
+        return Engine.from_str(content.decode())
+    except BaseException as error:  # the library raises a bare Exception, and panics on some damage
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise DataError(f"{name}: not a tokenizer: {error}") from None
 
 
 KINDS = {

@@ -148,7 +148,7 @@ def ensemble(translators: Sequence[Translator]) -> Translator:
         if (other.source.digest, other.target.digest) != (first.source.digest, first.target.digest):
             raise RegardError(
                 "the runs of an ensemble share a vocabulary, and these have different tokenizers",
-                "train the second with tokenizer.from=FIRST_RUN",
+                "train the second with tokenizer.like=FIRST_RUN",
             )
     networks = [part.network for part in translators]
     models = [network for network in networks if isinstance(network, Model)]

@@ -7,7 +7,7 @@ those settings with values; `preset("gpt2", depth=4, width=128)` is one with oth
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -18,6 +18,7 @@ from regard.core.model import ModelSpec
 from regard.core.spec import Spec, told
 from regard.errors import SpecError
 from regard.folder import load
+from regard.layout import Layout
 
 
 class Settings(Spec):
@@ -36,7 +37,7 @@ class Family(Generic[S]):
     settings: type[S]
     compose: Callable[[S], ModelSpec]
     presets: Mapping[str, Mapping[str, Any]]
-    hf: tuple[str, ...] = ()  # the model types of Hugging Face layouts that it reads
+    layouts: Mapping[str, Layout] = field(default_factory=dict)  # of Hugging Face checkpoints, by their model type
 
     def preset(self, name: str, overrides: Mapping[str, Any]) -> ModelSpec:
         return self.compose(self.settings.parse(self.tree(name, overrides)))

@@ -8,11 +8,12 @@ from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Count, Depth, HeadSpec, Positive, Rate, Size
 from regard.core.stack import StackSpec
+from regard.layout import Config, Head, Key, Layout, Tree, activation, labels, told_labels
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import Activation, FeedForward
-from regard.parts.head import Pooler, Vocabulary
+from regard.parts.head import Classes, Pooler, Tags, Vocabulary
 from regard.parts.initial import Normal
 from regard.parts.norm import LayerNorm
 from regard.parts.position import Learned
@@ -62,6 +63,86 @@ def compose(s: Bert) -> ModelSpec:
     )
 
 
+ROWS = """
+bert.embeddings.word_embeddings                   -> encoder.embedding.tokens
+bert.embeddings.position_embeddings               -> encoder.embedding.position.table
+bert.embeddings.token_type_embeddings             -> encoder.embedding.segments
+bert.embeddings.LayerNorm                         -> encoder.embedding.norm
+bert.embeddings.position_ids                      -> nothing
+bert.encoder.layer.{i}.attention.self.query       -> encoder.blocks.{i}.mix.inner.query
+bert.encoder.layer.{i}.attention.self.key         -> encoder.blocks.{i}.mix.inner.key
+bert.encoder.layer.{i}.attention.self.value       -> encoder.blocks.{i}.mix.inner.value
+bert.encoder.layer.{i}.attention.output.dense     -> encoder.blocks.{i}.mix.inner.output
+bert.encoder.layer.{i}.attention.output.LayerNorm -> encoder.blocks.{i}.mix.norm
+bert.encoder.layer.{i}.intermediate.dense         -> encoder.blocks.{i}.ffn.inner.up
+bert.encoder.layer.{i}.output.dense               -> encoder.blocks.{i}.ffn.inner.down
+bert.encoder.layer.{i}.output.LayerNorm           -> encoder.blocks.{i}.ffn.norm
+"""
+POOLER = "bert.pooler.dense -> head.dense"
+MASKING = """
+cls.predictions.transform.dense                   -> head.dense
+cls.predictions.transform.LayerNorm               -> head.norm
+cls.predictions.bias                              -> head.bias
+"""
+SPARE = """
+cls.predictions.decoder                           -> nothing
+cls.seq_relationship                              -> nothing
+"""
+CLASSES = """
+bert.pooler.dense                                 -> head.pooler.dense
+classifier                                        -> head.classes
+"""
+
+
+def classes(config: Config) -> Tree:
+    return {"kind": "classes", "classes": labels(config), "dense": True, "dropout": _classifier_dropout(config)}
+
+
+def tags(config: Config) -> Tree:
+    return {"kind": "tags", "tags": labels(config), "dropout": _classifier_dropout(config)}
+
+
+def _classifier_dropout(config: Config) -> float:
+    told = config.get("classifier_dropout")
+    return float(config.get("hidden_dropout_prob", 0.1) if told is None else told)
+
+
+def write(s: Bert) -> Tree:
+    told: Tree = {"num_attention_heads": head_count(s.width, s.heads, 64), "intermediate_size": s.hidden or 4 * s.width}
+    if isinstance(s.head, Classes):
+        return told | told_labels(s.head.classes) | {"classifier_dropout": s.head.dropout}
+    if isinstance(s.head, Tags):
+        return told | told_labels(s.head.tags) | {"classifier_dropout": s.head.dropout}
+    return told
+
+
+layout = Layout(
+    ROWS,
+    {
+        "width": Key("hidden_size"),
+        "depth": Key("num_hidden_layers"),
+        "heads": Key("num_attention_heads"),
+        "hidden": Key("intermediate_size"),
+        "vocabulary": Key("vocab_size"),
+        "context": Key("max_position_embeddings"),
+        "segments": Key("type_vocab_size", 2),
+        "activation": activation("hidden_act", "gelu"),
+        "eps": Key("layer_norm_eps", 1e-12),
+        "dropout": Key("hidden_dropout_prob", 0.1),
+        "attention_dropout": Key("attention_probs_dropout_prob", 0.1),
+    },
+    {
+        "BertModel": Head({"head": "pooler"}, POOLER, bare=True),
+        "BertForMaskedLM": Head({"head": "masking"}, MASKING),
+        "BertForPreTraining": Head({"head": "masking"}, MASKING),
+        "BertForSequenceClassification": Head({"head": classes}, CLASSES),
+        "BertForTokenClassification": Head({"head": tags}, "classifier -> head.tags"),
+    },
+    spare=SPARE,
+    prefix="bert.",
+    fixed={"is_decoder": False, "add_cross_attention": False, "tie_word_embeddings": True},
+    write=write,
+)
 family = Family(
     Bert,
     compose,
@@ -71,5 +152,5 @@ family = Family(
         "bert-large": {"width": 1024, "depth": 24},
         "minilm-l6": {"width": 384, "depth": 6, "heads": 12},
     },
-    hf=("bert",),
+    {"bert": layout},
 )

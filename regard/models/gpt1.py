@@ -8,8 +8,9 @@ from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Depth, Positive, Rate, Size
 from regard.core.stack import StackSpec
+from regard.layout import Head, Key, Layout, Tree
 from regard.mixers.attention import Attention
-from regard.models import Family, Settings, head_count
+from regard.models import Family, Settings, gpt2, head_count
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Vocabulary
@@ -47,4 +48,23 @@ def compose(s: GPT1) -> ModelSpec:
     )
 
 
-family = Family(GPT1, compose, {"gpt1": {}}, hf=("openai-gpt",))
+# what they call gelu there is the approximation by tanh
+ACTIVATIONS = {"gelu": "gelu-tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
+
+
+def write(s: GPT1) -> Tree:
+    return {"n_head": head_count(s.width, s.heads, 64), "embd_pdrop": s.dropout, "attn_pdrop": s.dropout}
+
+
+layout = Layout(
+    gpt2.ROWS.replace("transformer.wte", "transformer.tokens_embed").replace(
+        "transformer.wpe", "transformer.positions_embed"
+    ),
+    {**gpt2.KEYS, "activation": Key("afn", "gelu", ACTIVATIONS)},
+    {"OpenAIGPTLMHeadModel": Head()},
+    spare="lm_head -> nothing",
+    prefix="transformer.",
+    fixed={"tie_word_embeddings": True},
+    write=write,
+)
+family = Family(GPT1, compose, {"gpt1": {}}, {"openai-gpt": layout})

@@ -12,6 +12,7 @@ from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Depth, Positive, Rate, Size
 from regard.core.stack import StackSpec
+from regard.layout import Head, Key, Layout, Tree, activation
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
 from regard.parts.embedding import Tokens
@@ -57,6 +58,49 @@ def compose(s: GPT2) -> ModelSpec:
     )
 
 
+ROWS = """
+transformer.wte                      -> decoder.embedding.tokens
+transformer.wpe                      -> decoder.embedding.position.table
+transformer.h.{i}.ln_1               -> decoder.blocks.{i}.mix.norm
+transformer.h.{i}.attn.c_attn        => decoder.blocks.{i}.mix.inner.query | key | value
+transformer.h.{i}.attn.c_proj        => decoder.blocks.{i}.mix.inner.output
+transformer.h.{i}.attn.bias          -> nothing
+transformer.h.{i}.attn.masked_bias   -> nothing
+transformer.h.{i}.ln_2               -> decoder.blocks.{i}.ffn.norm
+transformer.h.{i}.mlp.c_fc           => decoder.blocks.{i}.ffn.inner.up
+transformer.h.{i}.mlp.c_proj         => decoder.blocks.{i}.ffn.inner.down
+"""
+KEYS = {
+    "width": Key("n_embd"),
+    "depth": Key("n_layer"),
+    "heads": Key("n_head"),
+    "vocabulary": Key("vocab_size"),
+    "context": Key("n_positions"),
+    "eps": Key("layer_norm_epsilon", 1e-5),
+    "dropout": Key("resid_pdrop", 0.1),
+}
+
+
+def write(s: GPT2) -> Tree:
+    heads = {"n_head": head_count(s.width, s.heads, 64), "n_inner": s.hidden or 4 * s.width}
+    return heads | {"embd_pdrop": s.dropout}
+
+
+layout = Layout(
+    ROWS + "transformer.ln_f -> decoder.norm",
+    {
+        **KEYS,
+        "hidden": Key("n_inner", None),
+        "activation": activation("activation_function", "gelu_new"),
+        "tied": Key("tie_word_embeddings", True),
+        "attention_dropout": Key("attn_pdrop", 0.1),
+    },
+    {"GPT2LMHeadModel": Head()},
+    spare="lm_head -> head.words",
+    prefix="transformer.",
+    fixed={"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False},
+    write=write,
+)
 family = Family(
     GPT2,
     compose,
@@ -67,5 +111,5 @@ family = Family(
         "gpt2-xl": {"width": 1600, "depth": 48},
         "gpt3-small": {"context": 2048, "band": 256},
     },
-    hf=("gpt2",),
+    {"gpt2": layout},
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import ClassVar, Literal
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Depth, FeedSpec, Positive, Rate, Size, Spec
 from regard.core.stack import StackSpec
+from regard.layout import Config, Head, Key, Layout, Tree, activation, read_rotary, write_rotary
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
 from regard.parts.embedding import Tokens
@@ -29,7 +31,9 @@ class Decoder(Settings):
     size: Size | None = None  # of a head: width / heads, unless given
     hidden: Size = 11008
     activation: Activation = "silu"
-    bias: bool = False  # of attention's four projections
+    bias: bool = False  # of attention's projections
+    output_bias: bool | None = None  # of its last one: as the others, unless given
+    head_norm: bool = False  # on each head's queries and keys
     vocabulary: Size = 32000
     window: Size | None = None
     base: Positive = 10000.0
@@ -44,14 +48,17 @@ class Llama(Decoder):
 
 
 def attention(s: Decoder) -> Attention:
+    heads = head_count(s.width, s.heads, 128)
     return Attention(
-        heads=head_count(s.width, s.heads, 128),
-        kv_heads=s.kv_heads,
-        size=s.size,
+        heads=heads,
+        kv_heads=None if s.kv_heads == heads else s.kv_heads,
+        size=None if s.size is None or s.size * heads == s.width else s.size,
         causal=True,
         window=s.window,
         position=Rotary(base=s.base, scaling=s.scaling),
+        norm=RMSNorm(eps=s.eps) if s.head_norm else None,
         bias=s.bias,
+        output_bias=s.output_bias,
     )
 
 
@@ -71,6 +78,57 @@ def compose(s: Decoder) -> ModelSpec:
     return stacked(s, FeedForward(hidden=s.hidden, activation=s.activation, gated=True, bias=False))
 
 
+ATTENTION = """
+model.embed_tokens                             -> decoder.embedding.tokens
+model.layers.{i}.input_layernorm               -> decoder.blocks.{i}.mix.norm
+model.layers.{i}.self_attn.q_proj              -> decoder.blocks.{i}.mix.inner.query
+model.layers.{i}.self_attn.k_proj              -> decoder.blocks.{i}.mix.inner.key
+model.layers.{i}.self_attn.v_proj              -> decoder.blocks.{i}.mix.inner.value
+model.layers.{i}.self_attn.o_proj              -> decoder.blocks.{i}.mix.inner.output
+model.layers.{i}.self_attn.rotary_emb.inv_freq -> nothing
+model.layers.{i}.post_attention_layernorm      -> decoder.blocks.{i}.ffn.norm
+model.norm                                     -> decoder.norm
+"""
+CHANNELS = """
+model.layers.{i}.mlp.gate_proj                 -> decoder.blocks.{i}.ffn.inner.gate
+model.layers.{i}.mlp.up_proj                   -> decoder.blocks.{i}.ffn.inner.up
+model.layers.{i}.mlp.down_proj                 -> decoder.blocks.{i}.ffn.inner.down
+"""
+WORDS = "lm_head -> head.words"
+KEYS = {
+    "width": Key("hidden_size"),
+    "depth": Key("num_hidden_layers"),
+    "heads": Key("num_attention_heads"),
+    "kv_heads": Key("num_key_value_heads", None),
+    "size": Key("head_dim", None),
+    "hidden": Key("intermediate_size"),
+    "activation": activation("hidden_act", "silu"),
+    "vocabulary": Key("vocab_size"),
+    "eps": Key("rms_norm_eps", 1e-6),
+    "tied": Key("tie_word_embeddings", False),
+}
+
+
+def layout(
+    name: str,
+    rows: str,
+    keys: Mapping[str, Key],
+    base: float = 10000.0,
+    fixed: Mapping[str, object] | None = None,
+) -> Layout:
+    """The layout of Llama or of a relative."""
+
+    def read(config: Config, names: Collection[str]) -> Tree:
+        return read_rotary(config, base)
+
+    def write(s: Decoder) -> Tree:
+        heads = head_count(s.width, s.heads, 128)
+        sizes = {"num_attention_heads": heads, "num_key_value_heads": s.kv_heads or heads}
+        return sizes | {"head_dim": s.size or s.width // heads} | write_rotary(s.base, s.scaling, 2048)
+
+    return Layout(rows, keys, {name: Head()}, spare=WORDS, prefix="model.", fixed=fixed or {}, read=read, write=write)
+
+
 family = Family(
     Llama,
     compose,
@@ -79,5 +137,12 @@ family = Family(
         "llama2-7b": {},
         "llama3-8b": {"kv_heads": 8, "hidden": 14336, "vocabulary": 128256, "base": 500000.0},
     },
-    hf=("llama",),
+    {
+        "llama": layout(
+            "LlamaForCausalLM",
+            ATTENTION + CHANNELS,
+            {**KEYS, "bias": Key("attention_bias", False)},
+            fixed={"mlp_bias": False},
+        )
+    },
 )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 from regard.core.block import BlockSpec
@@ -12,6 +13,8 @@ from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Depth, FeedSpec, Positive, Rate, Size
 from regard.core.stack import StackSpec
+from regard.errors import CheckpointError
+from regard.layout import Config, Head, Key, Layout, Tree
 from regard.mixers.attention import Attention
 from regard.mixers.mamba import Mamba
 from regard.models import Family, Settings, head_count
@@ -58,6 +61,63 @@ def compose(s: StateSpace) -> ModelSpec:
     )
 
 
+ROWS = """
+backbone.embeddings                  -> decoder.embedding.tokens
+backbone.layers.{i}.norm             -> decoder.blocks.{i}.mix.norm
+backbone.layers.{i}.mixer.in_proj    -> decoder.blocks.{i}.mix.inner.input
+backbone.layers.{i}.mixer.conv1d     -> decoder.blocks.{i}.mix.inner.convolution
+backbone.layers.{i}.mixer.x_proj     -> decoder.blocks.{i}.mix.inner.select
+backbone.layers.{i}.mixer.dt_proj    -> decoder.blocks.{i}.mix.inner.delta
+backbone.layers.{i}.mixer.A_log      -> decoder.blocks.{i}.mix.inner.decay
+backbone.layers.{i}.mixer.D          -> decoder.blocks.{i}.mix.inner.skip
+backbone.layers.{i}.mixer.out_proj   -> decoder.blocks.{i}.mix.inner.output
+backbone.norm_f                      -> decoder.norm
+"""
+
+
+def read(config: Config, names: Collection[str]) -> Tree:
+    rank = config.get("time_step_rank", "auto")
+    return {
+        "mix": {
+            "kind": "mamba",
+            "states": config.get("state_size", 16),
+            "expand": config.get("expand", 2),
+            "convolution": config.get("conv_kernel", 4),
+            "rank": None if rank == "auto" else rank,
+            "bias": config.get("use_bias", False),
+        }
+    }
+
+
+def write(s: StateSpace) -> Tree:
+    if not isinstance(s.mix, Mamba):
+        raise CheckpointError(f"mix: {s.mix.kind} isn't what this layout holds")
+    return {
+        "state_size": s.mix.states,
+        "expand": s.mix.expand,
+        "conv_kernel": s.mix.convolution,
+        "time_step_rank": s.mix.rank or "auto",
+        "use_bias": s.mix.bias,
+        "intermediate_size": s.mix.expand * s.width,
+    }
+
+
+layout = Layout(
+    ROWS,
+    {
+        "width": Key("hidden_size"),
+        "depth": Key("num_hidden_layers"),
+        "vocabulary": Key("vocab_size"),
+        "eps": Key("layer_norm_epsilon", 1e-5),
+        "tied": Key("tie_word_embeddings", True),
+    },
+    {"MambaForCausalLM": Head()},
+    spare="lm_head -> head.words",
+    prefix="backbone.",
+    fixed={"use_conv_bias": True, "hidden_act": "silu"},
+    read=read,
+    write=write,
+)
 family = Family(
     StateSpace,
     compose,
@@ -67,5 +127,5 @@ family = Family(
         "hybrid": {"width": 256, "depth": 8, "every": 4, "vocabulary": 8000, "ffn": "feedforward"},
         "ssm": {"width": 256, "depth": 6, "mix": "ssm", "vocabulary": 8000},
     },
-    hf=("mamba",),
+    {"mamba": layout},
 )

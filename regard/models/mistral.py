@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from regard.core.spec import Size
-from regard.models import Family
+from regard.layout import Key
+from regard.models import Family, llama
 from regard.models.llama import Decoder, compose
 
 
@@ -16,4 +17,6 @@ class Mistral(Decoder):
     window: Size | None = 4096
 
 
-family = Family(Mistral, compose, {"mistral-7b": {}}, hf=("mistral",))
+KEYS = {**llama.KEYS, "kv_heads": Key("num_key_value_heads", 8), "window": Key("sliding_window", 4096)}
+layout = llama.layout("MistralForCausalLM", llama.ATTENTION + llama.CHANNELS, KEYS)
+family = Family(Mistral, compose, {"mistral-7b": {}}, {"mistral": layout})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Depth, HeadSpec, Positive, Rate, Size
 from regard.core.stack import StackSpec
+from regard.errors import CheckpointError
+from regard.layout import Config, Head, Key, Layout, Tree, activation
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
 from regard.parts.embedding import Tokens
@@ -56,9 +59,92 @@ def compose(s: ModernBert) -> ModelSpec:
     )
 
 
+ROWS = """
+model.embeddings.tok_embeddings      -> encoder.embedding.tokens
+model.embeddings.norm                -> encoder.embedding.norm
+model.layers.{i}.attn_norm           -> encoder.blocks.{i}.mix.norm
+model.layers.{i}.attn.Wqkv           -> encoder.blocks.{i}.mix.inner.query | key | value
+model.layers.{i}.attn.Wo             -> encoder.blocks.{i}.mix.inner.output
+model.layers.{i}.mlp_norm            -> encoder.blocks.{i}.ffn.norm
+model.layers.{i}.mlp.Wi              -> encoder.blocks.{i}.ffn.inner.gate | up
+model.layers.{i}.mlp.Wo              -> encoder.blocks.{i}.ffn.inner.down
+model.final_norm                     -> encoder.norm
+"""
+MASKING = """
+head.dense                           -> head.dense
+head.norm                            -> head.norm
+decoder.bias                         -> head.bias
+"""
+
+
+def read(config: Config, names: Collection[str]) -> Tree:
+    """How often a layer sees everything, and the bases of both kinds of layers."""
+    told = config.get("rope_parameters") or {}
+    kinds = {"base": ("full_attention", "global_rope_theta", 160000.0)}
+    kinds["local_base"] = ("sliding_attention", "local_rope_theta", 10000.0)
+    found: Tree = {}
+    for ours, (kind, before, usual) in kinds.items():
+        rotary = told.get(kind) or {}
+        if rotary.get("rope_type", "default") != "default":
+            raise CheckpointError(f"config.json: rope_parameters.{kind}: {rotary['rope_type']!r} isn't known here")
+        found[ours] = rotary.get("rope_theta", config.get(before) or usual)
+    layers, every = config.get("layer_types"), config.get("global_attn_every_n_layers", 3)
+    if layers:
+        everywhere = [n for n, kind in enumerate(layers) if kind == "full_attention"]
+        every = everywhere[1] if len(everywhere) > 1 else max(len(layers), 1)
+        if everywhere != list(range(0, len(layers), every)):
+            raise CheckpointError("config.json: layer_types: full attention must come in every n-th layer")
+    return found | {"every": every}
+
+
+def write(s: ModernBert) -> Tree:
+    kinds = ["sliding_attention" if n % s.every else "full_attention" for n in range(s.depth)]
+    bases = {"full_attention": s.base, "sliding_attention": s.local_base}
+    return {
+        "num_attention_heads": head_count(s.width, s.heads, 64),
+        "layer_types": kinds,
+        "global_attn_every_n_layers": s.every,
+        "rope_parameters": {kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()},
+        "global_rope_theta": s.base,
+        "local_rope_theta": s.local_base,
+        "embedding_dropout": s.dropout,
+        "pad_token_id": 0,
+    }
+
+
+layout = Layout(
+    ROWS,
+    {
+        "width": Key("hidden_size"),
+        "depth": Key("num_hidden_layers"),
+        "heads": Key("num_attention_heads"),
+        "hidden": Key("intermediate_size"),
+        "vocabulary": Key("vocab_size"),
+        "activation": activation("hidden_activation", "gelu"),
+        "eps": Key("norm_eps", 1e-5),
+        "local": Key("local_attention", 128),
+        "dropout": Key("mlp_dropout", 0.0),
+    },
+    {
+        "ModernBertForMaskedLM": Head({"head": "masking"}, MASKING),
+        "ModernBertModel": Head({"head": None}, bare=True),
+    },
+    spare="decoder.weight -> nothing",
+    prefix="model.",
+    fixed={
+        "norm_bias": False,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "decoder_bias": True,
+        "classifier_bias": False,
+        "tie_word_embeddings": True,
+    },
+    read=read,
+    write=write,
+)
 family = Family(
     ModernBert,
     compose,
     {"modernbert-base": {}, "modernbert-large": {"width": 1024, "depth": 28, "hidden": 2624}},
-    hf=("modernbert",),
+    {"modernbert": layout},
 )

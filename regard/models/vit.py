@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
+
+from torch import Tensor
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Depth, HeadSpec, Positive, Rate, Size
 from regard.core.stack import StackSpec
+from regard.layout import Change, Config, Head, Key, Layout, Plan, Tree, activation, labels, told_labels
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
 from regard.parts.embedding import Patches
@@ -49,6 +53,63 @@ def compose(s: ViT) -> ModelSpec:
     )
 
 
+ROWS = """
+vit.embeddings.cls_token                            -> encoder.embedding.first
+vit.embeddings.position_embeddings                  -> encoder.embedding.position
+vit.embeddings.patch_embeddings.projection    -patches-> encoder.embedding.project
+vit.encoder.layer.{i}.layernorm_before              -> encoder.blocks.{i}.mix.norm
+vit.encoder.layer.{i}.attention.attention.query     -> encoder.blocks.{i}.mix.inner.query
+vit.encoder.layer.{i}.attention.attention.key       -> encoder.blocks.{i}.mix.inner.key
+vit.encoder.layer.{i}.attention.attention.value     -> encoder.blocks.{i}.mix.inner.value
+vit.encoder.layer.{i}.attention.output.dense        -> encoder.blocks.{i}.mix.inner.output
+vit.encoder.layer.{i}.layernorm_after               -> encoder.blocks.{i}.ffn.norm
+vit.encoder.layer.{i}.intermediate.dense            -> encoder.blocks.{i}.ffn.inner.up
+vit.encoder.layer.{i}.output.dense                  -> encoder.blocks.{i}.ffn.inner.down
+vit.layernorm                                       -> encoder.norm
+"""
+
+
+def squares(x: Tensor, plan: Plan) -> Tensor:
+    """A row of a matrix for each of their (channels, patch, patch) kernels."""
+    return x.flatten(1) if x.dim() > 1 else x
+
+
+def kernels(x: Tensor, plan: Plan) -> Tensor:
+    s = plan.settings
+    return x.unflatten(1, (s.channels, s.patch, s.patch)) if x.dim() > 1 else x
+
+
+def read(config: Config, names: Collection[str]) -> Tree:
+    return {"classes": labels(config)}
+
+
+def write(s: ViT) -> Tree:
+    sizes = {"num_attention_heads": head_count(s.width, s.heads, 64), "intermediate_size": s.hidden or 4 * s.width}
+    return sizes | told_labels(s.classes)
+
+
+layout = Layout(
+    ROWS,
+    {
+        "width": Key("hidden_size"),
+        "depth": Key("num_hidden_layers"),
+        "heads": Key("num_attention_heads"),
+        "hidden": Key("intermediate_size"),
+        "image": Key("image_size", 224),
+        "patch": Key("patch_size", 16),
+        "channels": Key("num_channels", 3),
+        "activation": activation("hidden_act", "gelu"),
+        "eps": Key("layer_norm_eps", 1e-12),
+        "dropout": Key("hidden_dropout_prob", 0.0),
+    },
+    {"ViTForImageClassification": Head({}, "classifier -> head.classes")},
+    spare="vit.pooler.dense -> nothing",
+    prefix="vit.",
+    fixed={"qkv_bias": True},
+    read=read,
+    write=write,
+    changes={"patches": Change(squares, kernels)},
+)
 family = Family(
     ViT,
     compose,
@@ -57,5 +118,5 @@ family = Family(
         "vit-b16": {},
         "vit-l16": {"width": 1024, "depth": 24},
     },
-    hf=("vit",),
+    {"vit": layout},
 )

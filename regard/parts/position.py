@@ -25,24 +25,27 @@ class Sinusoidal(AbsoluteSpec):
 
     kind: Literal["sinusoidal"] = "sinusoidal"
     base: Positive = 10000.0
+    halves: bool = False  # all sines, then all cosines
 
     def build(self, width: int) -> nn.Module:
         if width % 2:
             raise SpecError(f"position: sinusoids come in pairs, and width {width} is odd", f"width={width + 1}")
-        return Waves(width, self.base)
+        return Waves(width, self.base, self.halves)
 
 
 class Waves(nn.Module):
     """PE(position, 2i) = sin, PE(position, 2i + 1) = cos of the same angle."""
 
-    def __init__(self, width: int, base: float) -> None:
+    def __init__(self, width: int, base: float, halves: bool) -> None:
         super().__init__()
         self.width, self.base = width, base
+        self.halves = halves
 
     def forward(self, view: View) -> Tensor:
         even = torch.arange(0, self.width, 2, device=view.device, dtype=torch.float32)
         angles = view.positions[..., None] * torch.exp(even * (-math.log(self.base) / self.width))
-        return torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)  # (1 or rows, time, width)
+        waves = torch.stack((angles.sin(), angles.cos()), -2 if self.halves else -1)
+        return waves.flatten(-2)  # (1 or rows, time, width)
 
 
 class Learned(AbsoluteSpec):

@@ -7,6 +7,7 @@ then sacreBLEU and chrF with their signatures, and the share of sentences that a
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -117,6 +118,7 @@ def evaluate(
     if isinstance(network, Model):
         measures["loss"] = likelihood(network, translator, pairs, pulse)
         measures["perplexity"] = math.exp(min(measures["loss"], 700.0))
+    began = time.perf_counter()
     by_length = sorted(range(len(pairs)), key=lambda n: len(pairs[n][0]))
     found: dict[int, str] = {}
     for first in range(0, len(by_length), 64):
@@ -124,9 +126,10 @@ def evaluate(
         group = by_length[first : first + 64]
         answers = translator.translate_all([pairs[n][0] for n in group], settings)
         found |= {n: best[0].text for n, best in zip(group, answers, strict=True)}
+    seconds = time.perf_counter() - began
     texts = [found[n] for n in range(len(pairs))]
     scores = score(texts, [target for _, target in pairs])
-    return measures | vars(scores), texts
+    return measures | vars(scores) | {"decoding_seconds": seconds}, texts
 
 
 @torch.no_grad()

@@ -1,0 +1,198 @@
+"""A folder in Hugging Face layout, read: config.json, safetensors in one file or in shards, tokenizers.
+
+Nothing in it is run. Tensors stay where they are on disk until they are used, so a model costs no second copy; what is
+wrong with a checkpoint is told all at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from regard.core.model import Model, ModelSpec
+from regard.core.spec import told
+from regard.data.tokenizer import Tokenizer
+from regard.errors import CheckpointError
+from regard.hub.table import Problems, Table
+from regard.hub.words import tokenizers
+from regard.layout import Layout
+from regard.models import Family, Settings, families
+
+LARGEST = 64 * 2**20  # of a JSON file
+PIECE = 2**18  # values that are looked at at once
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+@dataclass
+class Plan:
+    """What a config.json describes."""
+
+    kind: str  # their model type
+    family: Family[Any]
+    layout: Layout
+    settings: Settings
+    architecture: str  # their class
+    config: Mapping[str, Any]  # as it was read, or as it will be written
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self.family.compose(self.settings)
+
+    def table(self, names: Collection[str] = ()) -> Table:
+        """The rows over this model; a file whose names all lack the prefix is read as it is."""
+        shapes = {name: tensor.shape for name, tensor in self.spec.build("meta").state_dict().items()}
+        prefix = self.layout.prefix
+        bare = self.layout.heads[self.architecture].bare
+        if names and prefix:
+            bare = not any(name.startswith(prefix) for name in names)
+        return Table(self, self.architecture, shapes, bare)
+
+
+@dataclass
+class Imported:
+    """A model with the weights of a folder."""
+
+    plan: Plan
+    model: Model
+    tokenizers: tuple[Tokenizer, Tokenizer] | None  # of the source and the target, mostly one and the same
+    unused: list[str]  # tensors of heads that this model doesn't have
+
+
+def is_folder(path: Path) -> bool:
+    """Whether it looks like Hugging Face layout."""
+    return (path / "config.json").is_file() and not (path / "run.yaml").exists()
+
+
+def planned(config: Mapping[str, Any], where: str = "config.json", names: Collection[str] = ()) -> Plan:
+    """The family and the settings that a config.json stands for; `names`: of the tensors beside it."""
+    if config.get("auto_map"):
+        raise CheckpointError(
+            f"{where}: auto_map asks to run code that comes with the weights; nothing in a folder is ever run",
+            "if its layout is a known one, delete auto_map from config.json",
+        )
+    known = {kind: (family, layout) for family in families().values() for kind, layout in family.layouts.items()}
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in known:
+        raise CheckpointError(f"{where}: model_type {kind!r} isn't known here{told(kind, known)['hint']}")
+    family, layout = known[kind]
+    problems = [
+        f"{key} is {config[key]!r}, and only {value!r} can be computed here"
+        for key, value in layout.fixed.items()
+        if config.get(key, value) != value and config[key] is not None
+    ]
+    if problems:
+        raise CheckpointError(f"{where}: " + "; ".join(problems))
+    named = config.get("architectures") or [next(iter(layout.heads))]
+    if not isinstance(named, list) or named[0] not in layout.heads:
+        raise CheckpointError(f"{where}: architectures {named!r}: none of {', '.join(layout.heads)}")
+    tree = {setting: key.read(config) for setting, key in layout.keys.items()}
+    tree |= layout.read(config, names)
+    chosen = layout.heads[named[0]].settings
+    tree |= {key: value(config) if callable(value) else value for key, value in chosen.items()}
+    return Plan(kind, family, layout, family.settings.parse(tree), named[0], config)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object, if it is one and not absurdly large."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise CheckpointError(f"{path}: {path.stat().st_size:,} bytes are too many for it")
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise CheckpointError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{path}: not an object")
+    return found
+
+
+def shards(folder: Path) -> list[Path]:
+    """The files that hold the weights; each must be a plain file of this folder."""
+    if (folder / WEIGHTS).exists():
+        names = [WEIGHTS]
+    elif (folder / INDEX).exists():
+        index = read_json(folder / INDEX).get("weight_map")
+        if not isinstance(index, dict) or not index or not all(isinstance(name, str) for name in index.values()):
+            raise CheckpointError(f"{folder / INDEX}: it has no weight_map")
+        names = sorted(set(index.values()))
+    else:
+        pickles = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
+        if pickles:
+            raise CheckpointError(
+                f"{folder}: {pickles[0]} is a pickle, which can run code when it is read, so it isn't",
+                f'convert it where you trust it: python -c "from transformers import AutoModel; '
+                f"AutoModel.from_pretrained('{folder}').save_pretrained('SAFE')\"",
+            )
+        raise CheckpointError(f"{folder}: there is no {WEIGHTS} and no {INDEX}")
+    for name in names:
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise CheckpointError(f"{folder / INDEX}: {name!r} isn't the name of a file beside it")
+        if (folder / name).is_symlink():
+            raise CheckpointError(f"{folder / name}: a link, which may lead anywhere", f"cp -rL {folder} COPY")
+    return [folder / name for name in names]
+
+
+class Weights:
+    """The tensors of all shards, mapped into memory and read when they are touched."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        self.files: dict[str, Any] = {}
+        self.paths: dict[str, Path] = {}
+        with ExitStack() as stack:
+            for path in paths:
+                try:
+                    file = stack.enter_context(safe_open(path, "pt"))
+                    names = list(file.keys())
+                except (SafetensorError, OSError) as error:
+                    raise CheckpointError(f"{path}: {error}") from None
+                for name in names:
+                    if name in self.files:
+                        raise CheckpointError(f"{path}: {name} is in {self.paths[name].name} too")
+                    self.files[name], self.paths[name] = file, path
+            stack.pop_all()  # a mapping lives as long as its tensors
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(file.get_slice(name).get_shape()) for name, file in self.files.items()}
+
+    def __call__(self, name: str) -> Tensor:
+        tensor: Tensor = self.files[name].get_tensor(name)
+        return tensor
+
+
+def finite(tensor: Tensor) -> bool:
+    """Whether all values are numbers, looked at piece by piece: a table of words is large."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return True
+    rows = max(1, PIECE * len(tensor) // tensor.numel()) if tensor.dim() else 1
+    return all(bool(torch.isfinite(piece).all()) for piece in (tensor.split(rows) if tensor.dim() else (tensor,)))
+
+
+def imported(folder: Path) -> Imported:
+    """A model from a folder, its weights where they are on disk."""
+    config = read_json(folder / "config.json")
+    weights = Weights(shards(folder))
+    there = weights.shapes()
+    plan = planned(config, str(folder / "config.json"), there)
+    table = plan.table(there)
+    problems = Problems()
+    unused = table.compare(there, problems)
+    problems.raise_if_any(str(folder))
+    found: dict[str, Tensor] = {}
+    for entry in table.entries:
+        for name, tensor in entry.read(weights, plan):
+            if not finite(tensor):
+                problems.add("values that aren't finite", f"{entry.theirs[0]} -> {name}")
+            found[name] = tensor
+    problems.raise_if_any(str(folder))
+    model = plan.spec.build("meta")
+    model.load_state_dict(found, assign=True)
+    return Imported(plan, model.eval(), tokenizers(folder, config), unused)

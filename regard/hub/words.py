@@ -1,0 +1,195 @@
+"""The tokenizers that come with a folder: `tokenizer.json`, GPT's merges, BERT's word list, SentencePiece models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer as Engine
+
+from regard.data.tokenizer import Tokenizer, parsed
+from regard.errors import DataError, RegardError
+
+LARGEST = 64 * 2**20
+SIDES = ("source", "target")
+
+
+def tokenizers(folder: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer] | None:
+    """What cuts a model's source and target, mostly one and the same; None where there is nothing to read."""
+    if (folder / "source.spm").is_file() and (folder / "vocab.json").is_file():
+        numbers = _vocabulary(folder / "vocab.json")
+        source, target = (_wrapped(folder, config, _numbered(folder / f"{side}.spm", numbers)) for side in SIDES)
+        return source, target
+    engine = _engine(folder, str(config.get("model_type")))
+    if engine is None:
+        return None
+    one = _wrapped(folder, config, engine)
+    return one, one
+
+
+def _wrapped(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokenizer:
+    """With the numbers of its special tokens, as config.json tells them."""
+    end = config.get("eos_token_id")
+    ids = {
+        "pad": config.get("pad_token_id"),
+        "begin": config.get("decoder_start_token_id", config.get("bos_token_id")),
+        "end": end[0] if isinstance(end, list) and end else end,
+    }
+    size = engine.get_vocab_size()
+    for name, number in ids.items():
+        if number is not None and not (isinstance(number, int) and number >= 0):
+            raise DataError(f"{folder}/config.json: {name}: {number!r} isn't a token of {size}")
+    # a model that never pads still needs something to fill rectangles with: nobody looks at it
+    filled = {name: 0 if number is None else number for name, number in ids.items()}
+    return Tokenizer(engine, unknown=0, **filled)
+
+
+def _engine(folder: Path, kind: str) -> Engine | None:
+    if (folder / "tokenizer.json").is_file():
+        return parsed(_bytes(folder / "tokenizer.json"), str(folder / "tokenizer.json"))
+    if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+        return _merged(folder, spaces=kind != "openai-gpt")
+    if (folder / "vocab.txt").is_file():
+        return _listed(folder)
+    if (folder / "tokenizer.model").is_file():
+        return _ranked(folder / "tokenizer.model")
+    if (folder / "spiece.model").is_file():
+        pieces = _pieces(folder / "spiece.model")
+        return _likely(pieces, unknown=next(n for n, piece in enumerate(pieces) if piece.unknown))
+    return None
+
+
+@dataclass
+class Piece:
+    """One piece of a SentencePiece model."""
+
+    text: str
+    score: float
+    unknown: bool
+    byte: bool
+
+
+def _pieces(path: Path) -> list[Piece]:
+    try:
+        from sentencepiece import SentencePieceProcessor
+    except ImportError:
+        raise RegardError(f"{path}: reading it needs the package sentencepiece", "pip install regard[hub]") from None
+    try:
+        model = SentencePieceProcessor(model_proto=_bytes(path))
+    except RuntimeError as error:
+        raise DataError(f"{path}: not a SentencePiece model: {error}") from None
+    return [
+        Piece(model.id_to_piece(n), model.get_score(n), model.is_unknown(n), model.is_byte(n))
+        for n in range(model.get_piece_size())
+    ]
+
+
+def _ranked(path: Path) -> Engine:
+    """Llama's: merges in the order of the scores; letters that it doesn't know become bytes."""
+    pieces = _pieces(path)
+    numbers = {piece.text: n for n, piece in enumerate(pieces)}
+    merges = []
+    for piece in sorted((piece for piece in pieces if not piece.byte), key=lambda piece: -piece.score):
+        cuts = ((piece.text[:at], piece.text[at:]) for at in range(1, len(piece.text)))
+        known = [cut for cut in cuts if cut[0] in numbers and cut[1] in numbers]
+        merges += sorted(known, key=lambda cut: (numbers[cut[0]], numbers[cut[1]]))
+    unknown = next(piece.text for piece in pieces if piece.unknown)
+    engine = Engine(models.BPE(numbers, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True))
+    spaces = [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    engine.normalizer = normalizers.Sequence(spaces)
+    joins = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    engine.decoder = decoders.Sequence(joins)
+    engine.add_special_tokens([piece.text for piece in pieces if piece.text in ("<s>", "</s>", unknown)])
+    return engine
+
+
+def _likely(pieces: list[Piece], unknown: int) -> Engine:
+    """The most likely pieces (unigram), after SentencePiece's usual normalisation."""
+    engine = Engine(models.Unigram([(piece.text, piece.score) for piece in pieces], unknown, byte_fallback=False))
+    plain = [normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " "), normalizers.Strip()]
+    engine.normalizer = normalizers.Sequence(plain)
+    engine.pre_tokenizer, engine.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    engine.add_special_tokens([piece.text for piece in pieces if piece.text in ("<s>", "</s>", "<pad>", "<unk>")])
+    return engine
+
+
+def _numbered(path: Path, numbers: Mapping[str, int]) -> Engine:
+    """Marian's: each side has pieces of its own, and one list numbers them all."""
+    own = {piece.text: piece for piece in _pieces(path)}
+    # the other side's pieces come where nothing else will do
+    least = min(piece.score for piece in own.values()) - 100
+    names = sorted(numbers, key=lambda name: numbers[name])
+    pieces = [own.get(name, Piece(name, least, False, False)) for name in names]
+    return _likely(pieces, numbers["<unk>"])
+
+
+def _vocabulary(path: Path) -> dict[str, int]:
+    try:
+        found = json.loads(_bytes(path))
+    except ValueError as error:
+        raise DataError(f"{path}: not JSON: {error}") from None
+    if not isinstance(found, dict) or sorted(map(str, found.values())) != sorted(map(str, range(len(found)))):
+        raise DataError(f"{path}: it isn't a list of pieces with a number each")
+    if "<unk>" not in found:
+        raise DataError(f"{path}: <unk> isn't in it")
+    return found
+
+
+def _merged(folder: Path, spaces: bool) -> Engine:
+    """Merges over bytes (GPT-2), or over the lowercase words of the first GPT."""
+    try:
+        vocabulary = json.loads(_bytes(folder / "vocab.json"))
+        lines = _bytes(folder / "merges.txt").decode().splitlines()
+        cuts = (line.partition(" ") for line in lines if line and not line.startswith("#version"))
+        merges = [(left, right) for left, _, right in cuts]
+        if spaces:
+            engine = Engine(models.BPE(vocab=vocabulary, merges=merges))
+            engine.pre_tokenizer, engine.decoder = (
+                pre_tokenizers.ByteLevel(add_prefix_space=False),
+                decoders.ByteLevel(),
+            )
+            return engine
+        engine = Engine(models.BPE(vocab=vocabulary, merges=merges, unk_token="<unk>", end_of_word_suffix="</w>"))
+    except Exception as error:  # the library raises bare ones
+        raise DataError(f"{folder}: vocab.json and merges.txt don't make a tokenizer: {error}") from None
+    engine.normalizer = normalizers.BertNormalizer(lowercase=True)
+    engine.pre_tokenizer, engine.decoder = pre_tokenizers.BertPreTokenizer(), decoders.BPEDecoder(suffix="</w>")
+    return engine
+
+
+def _listed(folder: Path) -> Engine:
+    """BERT's: one piece a line; tokenizer_config.json says whether case counts."""
+    words = _bytes(folder / "vocab.txt").decode().split("\n")
+    vocabulary = {word.rstrip("\r"): number for number, word in enumerate(words) if word}
+    missing = [token for token in ("[UNK]", "[CLS]", "[SEP]") if token not in vocabulary]
+    if missing:
+        raise DataError(f"{folder}/vocab.txt: {', '.join(missing)} isn't in it")
+    told: dict[str, Any] = {}
+    if (folder / "tokenizer_config.json").is_file():
+        told = json.loads(_bytes(folder / "tokenizer_config.json"))
+    engine = Engine(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    engine.normalizer = normalizers.BertNormalizer(
+        lowercase=told.get("do_lower_case", True),
+        strip_accents=told.get("strip_accents"),
+        handle_chinese_chars=told.get("tokenize_chinese_chars", True),
+    )
+    engine.pre_tokenizer, engine.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
+    engine.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    return engine
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > LARGEST:
+            raise DataError(f"{path}: {path.stat().st_size:,} bytes are too many for it")
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from None

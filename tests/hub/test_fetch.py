@@ -1,0 +1,109 @@
+"""Downloading from a hub: a server on this machine with the routes of the real one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.errors import RegardError, SpecError
+from regard.hub.fetch import fetched
+from regard.hub.load import imported, planned
+from regard.hub.save import exported
+from tests.hub.test_load import CONFIG
+
+COMMIT = "a" * 40
+
+
+class Hub(BaseHTTPRequestHandler):
+    """One repository, `someone/tiny`."""
+
+    folder: Path
+    asked: list[str]
+
+    def do_HEAD(self) -> None:
+        self.answer()
+
+    def do_GET(self) -> None:
+        self.answer()
+
+    def answer(self) -> None:
+        path = self.path.partition("?")[0]
+        self.asked.append(path)
+        if path == f"/api/models/someone/tiny/tree/{COMMIT}":
+            sizes = {file.name: file.stat().st_size for file in sorted(self.folder.iterdir())}
+            tree = [{"type": "file", "path": name, "size": size, "oid": "b" * 40} for name, size in sizes.items()]
+            return self.send(json.dumps(tree).encode())
+        if path.startswith("/api/models/someone/tiny"):
+            files = [{"rfilename": file.name} for file in sorted(self.folder.iterdir())]
+            return self.send(json.dumps({"id": "someone/tiny", "sha": COMMIT, "siblings": files}).encode())
+        name = path.removeprefix(f"/someone/tiny/resolve/{COMMIT}/")
+        if name != path and (self.folder / name).is_file():
+            return self.send((self.folder / name).read_bytes())
+        self.send_response(404)
+        self.send_header("X-Error-Code", "RepoNotFound")
+        self.send_header("X-Error-Message", "there is no such model")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def send(self, content: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
+        self.send_header("X-Repo-Commit", COMMIT)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    def log_message(self, *words: object) -> None: ...
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
+    torch.manual_seed(0)
+    plan = planned(CONFIG)
+    exported(plan, plan.spec.build(), tmp_path / "served")
+    (tmp_path / "served" / "modeling_evil.py").write_text("raise SystemExit")
+    (tmp_path / "served" / "pytorch_model.bin").write_bytes(b"x")
+    asked: list[str] = []
+    server = ThreadingHTTPServer(
+        ("127.0.0.1", 0), type("Here", (Hub,), {"folder": tmp_path / "served", "asked": asked})
+    )
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_model_is_downloaded_without_its_code(hub: tuple[str, list[str]], tmp_path: Path) -> None:
+    endpoint, asked = hub
+    folder = fetched("someone/tiny", tmp_path / "here", endpoint)
+    assert {path.name for path in folder.iterdir() if path.is_file()} == {"config.json", "model.safetensors"}
+    assert not any("evil" in path or path.endswith(".bin") for path in asked)
+    served = imported(tmp_path / "served").model.state_dict()
+    assert all(torch.equal(served[name], tensor) for name, tensor in imported(folder).model.state_dict().items())
+
+
+def test_a_model_that_is_not_there_is_told(hub: tuple[str, list[str]], tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match="someone/none"):
+        fetched("someone/none", tmp_path / "here", hub[0])
+
+
+def test_without_a_network_it_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(RegardError) as caught:
+        fetched("someone/tiny", tmp_path / "here", "http://127.0.0.1:9")
+    assert "where there is a network" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("name", ["tiny", "a/b/c", "../x", "a/..", "", "a b/c"])
+def test_a_name_that_is_none_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="owner/name"):
+        fetched(name, tmp_path)

@@ -1,0 +1,176 @@
+"""Checkpoints in and out by the command line: what is trained here is what transformers loads."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Tokenizer as Engine
+from tokenizers import models
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from regard.data.corpora.english_french import pairs
+from regard.decode.search import Search
+from regard.hub.load import imported
+from regard.run import load
+from tests.parity.test_hub import VOCABULARY, made
+from tests.test_cli import regard
+from tests.train.small import document
+
+TINY: dict[str, Any] = {"kind": "marian-base", "width": 32, "depth": 2, "heads": 4, "hidden": 48, "dropout": 0.0}
+SENTENCES = ["The cat sleeps.", "I like the green cat.", "She doesn't see the dog, does she?", "a b c"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Marian that was trained for a few steps, so that its sentences differ."""
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("exchange")
+    file = folder / "run.yaml"
+    file.write_text(json.dumps({**document(folder / "run").tree, "model": TINY}))
+    done = regard("train", str(file), "train.steps=40", "train.evaluate=0", "train.save=40")
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def sent(run: Path) -> Path:
+    folder = run.parent / "hf"
+    done = regard("export", str(run), str(folder), "--json")
+    assert done.returncode == 0, done.stderr
+    assert {Path(name).name for name in json.loads(done.stdout)["files"]} == {
+        *("config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+    }
+    return folder
+
+
+def test_transformers_translates_alike_with_auto_classes_alone(run: Path, sent: Path) -> None:
+    model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(sent).eval(), AutoTokenizer.from_pretrained(sent)
+    ours = load(str(run))
+    for sentence in SENTENCES:
+        mine = ours.translate(sentence, beam=1)
+        words = tokenizer(sentence, return_tensors="pt")
+        assert tokenizer.convert_ids_to_tokens(words["input_ids"][0]) == mine.source_tokens
+        most = len(mine.tokens)
+        found = model.generate(**words, num_beams=1, do_sample=False, max_new_tokens=most, max_length=None)
+        assert str(tokenizer.decode(found[0], skip_special_tokens=True)).strip() == mine.text
+
+
+def test_the_folder_translates_here_too(run: Path, sent: Path) -> None:
+    before, after = load(str(run)), load(str(sent))
+    for sentence in SENTENCES:
+        one, other = (side.translate(sentence, beam=3) for side in (before, after))
+        assert (one.text, one.tokens, one.source_tokens) == (other.text, other.tokens, other.source_tokens)
+        assert one.score == pytest.approx(other.score, abs=1e-4)
+
+
+def test_import_checks_the_export_against_transformers(sent: Path) -> None:
+    done = regard("import", str(sent), "--check", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["type"] == "marian"
+    assert 0 <= found["largest_difference"] <= 1e-4
+    assert "difference" in regard("import", str(sent), "--check").stdout
+
+
+def test_a_folder_that_is_there_is_left_alone(run: Path, sent: Path) -> None:
+    before = (sent / "config.json").read_bytes()
+    done = regard("export", str(run), str(sent))
+    assert done.returncode != 0
+    assert "is there already" in done.stderr
+    assert (sent / "config.json").read_bytes() == before
+    assert not list(sent.parent.glob("*.tmp-*"))
+
+
+def test_a_model_without_a_place_in_that_layout_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    changed = {key: TINY[key] for key in ("width", "depth", "dropout")}
+    file.write_text(json.dumps({**document(tmp_path / "run").tree, "model": {"kind": "seq2seq", **changed}}))
+    assert regard("train", str(file), "train.steps=1", "train.evaluate=0").returncode == 0
+    done = regard("export", str(tmp_path / "run"), str(tmp_path / "hf"))
+    assert done.returncode != 0
+    assert "no Hugging Face layout" in done.stderr
+    assert not (tmp_path / "hf").exists()
+
+
+def test_import_says_what_a_folder_lacks(tmp_path: Path) -> None:
+    done = regard("import", str(tmp_path))
+    assert done.returncode == 4
+    assert "config.json" in done.stderr
+
+
+def trained(folder: Path, **model: Any) -> Path:
+    """A run that has learned enough for its sentences to differ."""
+    file = folder / "run.yaml"
+    file.write_text(json.dumps({**document(folder / "run").tree, "model": {**TINY, **model}}))
+    done = regard("train", str(file), "train.steps=40", "train.evaluate=0", "train.save=40")
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+@pytest.mark.parametrize("kind", ["marian-base", "transformer-tiny", "rotary"])
+def test_ctranslate2_translates_alike(tmp_path: Path, kind: str) -> None:
+    engine = pytest.importorskip("ctranslate2")
+    rotary = {
+        "kind": "transformer-tiny",
+        "position": None,
+        "mix": {"kind": "attention", "heads": 4, "position": "rotary"},
+    }
+    run = trained(tmp_path, **(rotary if kind == "rotary" else {"kind": kind}))
+    done = regard("export", str(run), str(tmp_path / "ct2"), "--to", "ctranslate2")
+    assert done.returncode == 0, done.stderr
+    ours, theirs = load(str(run)), engine.Translator(str(tmp_path / "ct2"), intra_threads=1)
+    sentences = [pair.source for pair in islice(pairs("test"), 200)]
+    mine = [best[0] for best in ours.translate_all(sentences, Search(beam=1, maximum=30))]
+    pieces = [item.source_tokens for item in mine]
+    found = theirs.translate_batch(pieces, beam_size=1, max_decoding_length=30, min_decoding_length=0)
+    assert len(sentences) == 200
+    assert len({item.text for item in mine}) > 5
+    for item, other in zip(mine, found, strict=True):
+        assert [piece for piece in item.tokens if piece != "[EOS]"] == other.hypotheses[0]
+
+
+@pytest.mark.parametrize("case", ["gpt2", "llama", "llama tied, one key head"])
+def test_ctranslate2_generates_alike(tmp_path: Path, case: str) -> None:
+    engine = pytest.importorskip("ctranslate2")
+    made(case, tmp_path / "theirs")
+    config = json.loads((tmp_path / "theirs" / "config.json").read_text())
+    special = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    (tmp_path / "theirs" / "config.json").write_text(json.dumps(config | special))
+    words = {f"w{n}": n for n in range(VOCABULARY)}
+    tokenizer = Engine(models.WordLevel(words, unk_token="w0"))
+    tokenizer.save(str(tmp_path / "theirs" / "tokenizer.json"))
+    done = regard("export", str(tmp_path / "theirs"), str(tmp_path / "ct2"), "--to", "ctranslate2")
+    assert done.returncode == 0, done.stderr
+    model = imported(tmp_path / "theirs").model
+    prompts = torch.randint(3, VOCABULARY, (200, 6), generator=torch.Generator().manual_seed(3))
+    with torch.no_grad():
+        state = model.start(200)
+        scores = model.step(prompts, state)
+        rows = [scores.argmax(-1)]
+        while len(rows) < 16:
+            rows.append(model.step(rows[-1], state).argmax(-1))
+    expected = torch.stack(rows, 1).tolist()
+    generator = engine.Generator(str(tmp_path / "ct2"), intra_threads=1)
+    found = generator.generate_batch(
+        [[f"w{n}" for n in prompt] for prompt in prompts.tolist()],
+        max_length=16,
+        min_length=16,
+        sampling_topk=1,
+        include_prompt_in_result=False,
+        end_token=[],
+    )
+    assert [result.sequences_ids[0] for result in found] == expected
+
+
+def test_what_ctranslate2_lacks_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    run = trained(tmp_path, kind="transformer-tiny", mix="mamba")
+    done = regard("export", str(run), str(tmp_path / "ct2"), "--to", "ctranslate2")
+    assert done.returncode != 0
+    assert "here are mamba and feedforward" in done.stderr
+    assert not (tmp_path / "ct2").exists()
