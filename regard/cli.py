@@ -293,7 +293,7 @@ def bring(
     folder: Annotated[
         str, typer.Argument(help="A folder with config.json and safetensors; hf:owner/name downloads one first.")
     ],
-    out: Annotated[Path | None, typer.Option(help="Where a download goes. None: a folder of its name.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Keep it as a run there.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Compare its outputs with what transformers gives.")] = False,
     as_json: JSON = False,
 ) -> None:
@@ -309,17 +309,22 @@ def bring(
         print(f"unused       {', '.join(found.unused)}")
     if found.largest_difference is not None:
         print(f"difference   {found.largest_difference:.2g} at most, from transformers on random tokens with pads")
+    if found.run is not None:
+        print(f"run          {found.run}")
     hint(f"regard import {found.folder} --check" if not check else f"regard show {found.family}")
 
 
 @app.command()
 def export(
     run: RUN,
-    folder: Annotated[Path, typer.Argument(help="Where it goes; a new folder.")],
-    to: Annotated[Literal["hf", "ctranslate2"], typer.Option(help="hf: for transformers and its kin.")] = "hf",
+    folder: Annotated[Path, typer.Argument(help="Where it goes: a new folder; for onnx a new file.")],
+    to: Annotated[
+        Literal["hf", "ctranslate2", "onnx"],
+        typer.Option(help="hf: for transformers and its kin; onnx: encoders and classifiers."),
+    ] = "hf",
     as_json: JSON = False,
 ) -> None:
-    """Write a model for others: in Hugging Face layout with tokenizer and generation settings, or for CTranslate2."""
+    """Write a model for others: in Hugging Face layout with tokenizer and settings, for CTranslate2, as ONNX."""
     from regard.exchange import send
 
     written = [str(path) for path in send(run, to, folder)]

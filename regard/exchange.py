@@ -13,12 +13,16 @@ from regard.errors import RegardError
 from regard.hub.check import largest_difference
 from regard.hub.ctranslate2 import converted
 from regard.hub.fetch import fetched
-from regard.hub.load import imported, is_folder
+from regard.hub.load import Imported, imported, is_folder, remembered
+from regard.hub.onnx import written
 from regard.hub.save import exported, plan_for
 from regard.models import presets
-from regard.run import Run, found, load, network
+from regard.run import IMPORT, Run, brought, found, load, network
+from regard.train.checkpoint import Store, write
 
-Format = Literal["hf", "ctranslate2"]
+Format = Literal["hf", "ctranslate2", "onnx"]
+# told to others, never used here
+BESIDE = ("tokenizer_config.json", "generation_config.json", "special_tokens_map.json")
 
 
 @dataclass
@@ -32,6 +36,7 @@ class Brought:
     dtype: str
     unused: list[str]  # tensors of heads that this model doesn't have
     largest_difference: float | None = None  # of any output, from what transformers gives
+    run: str | None = None  # where it was kept
 
 
 def bring(noun: str, out: Path | None, check: bool) -> Brought:
@@ -39,7 +44,7 @@ def bring(noun: str, out: Path | None, check: bool) -> Brought:
     folder = Path(noun)
     if noun.startswith("hf:"):
         name = noun.removeprefix("hf:")
-        folder = fetched(name, out or Path(name.rpartition("/")[2]))
+        folder = fetched(name, Path(name.rpartition("/")[2]))
     arrived = imported(folder)
     model, plan = arrived.model, arrived.plan
     facts = Brought(
@@ -52,13 +57,35 @@ def bring(noun: str, out: Path | None, check: bool) -> Brought:
     )
     if check:
         facts.largest_difference = largest_difference(folder, arrived)
+    if out is not None:
+        facts.run = str(keep(arrived, folder, out))
     return facts
+
+
+def keep(arrived: Imported, folder: Path, out: Path) -> Path:
+    """A run that holds a model from elsewhere, so that every verb that takes a run takes it."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise RegardError(f"{out}: is there already", "--out ANOTHER")
+    plan, cutters = arrived.plan, arrived.tokenizers or ()
+    one = len(cutters) > 1 and cutters[0] is cutters[1]
+    names = ["tokenizer.json"] if one else ["tokenizer.source.json", "tokenizer.target.json"]
+    files = {name: cutter.engine.to_str().encode() for name, cutter in zip(names, cutters, strict=False)}
+    files |= {name: (folder / name).read_bytes() for name in BESIDE if (folder / name).is_file()}
+    settings = plan.settings.model_dump(mode="json")
+    about = {"type": plan.kind, "class": plan.architecture, "settings": settings, "config": dict(plan.config)}
+    data = {"spec": plan.spec.model_dump(mode="json"), "state": {"moment": {"ranking": []}, "import": about}}
+    Store(out / "checkpoints").save(0, {"model": arrived.model.state_dict()}, data, files)
+    write(out / IMPORT, json.dumps(about, indent=1).encode())
+    return out
 
 
 def send(noun: str, to: Format, folder: Path) -> list[Path]:
     """Write a model for others."""
     if to == "hf":
         return _to_hugging_face(noun, folder)
+    if to == "onnx":
+        written(imported(Path(noun)).model if is_folder(Path(noun)) else network(found(noun)), folder)
+        return [folder]
     if is_folder(Path(noun)):
         arrived = imported(Path(noun))
         if arrived.tokenizers is None:
@@ -71,7 +98,14 @@ def send(noun: str, to: Format, folder: Path) -> list[Path]:
 
 def _to_hugging_face(noun: str, folder: Path) -> list[Path]:
     """A run's model, its tokenizer and how it generates."""
-    run, checkpoint = Run.open(Path(noun.partition("@")[0])), found(noun)
+    checkpoint = found(noun)
+    about = brought(checkpoint)
+    if about is not None:
+        there = [path.name for path in checkpoint.path.glob("tokenizer*.json")]
+        there += [name for name in BESIDE if (checkpoint.path / name).exists()]
+        files = {name: checkpoint.read(name).decode() for name in there}
+        return exported(remembered(about), network(checkpoint), folder, files=files)
+    run = Run.open(Path(noun.partition("@")[0]))
     kind = run.spec.model["kind"]
     if kind not in presets():
         raise RegardError(f"{noun}: a model of one's own has no family, so no Hugging Face layout either")
@@ -85,12 +119,13 @@ def _to_hugging_face(noun: str, folder: Path) -> list[Path]:
     special = {"pad_token_id": Tokenizer.pad, "eos_token_id": Tokenizer.end, "bos_token_id": Tokenizer.begin}
     starts = special | {"decoder_start_token_id": Tokenizer.begin, "forced_eos_token_id": None}
     names = {"pad_token": PAD, "unk_token": UNKNOWN, "bos_token": BEGIN, "eos_token": END}
-    files = {
+    trees = {
         "tokenizer.json": ending(json.loads(content)),
         "tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast", **names},
         "generation_config.json": starts | {"num_beams": 5, "max_length": 512},
     }
-    return exported(plan, network(checkpoint), folder, starts, {name: json.dumps(tree) for name, tree in files.items()})
+    texts = {name: json.dumps(tree) for name, tree in trees.items()}
+    return exported(plan, network(checkpoint), folder, starts, texts)
 
 
 def ending(tokenizer: dict[str, Any]) -> dict[str, Any]:

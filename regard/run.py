@@ -36,6 +36,7 @@ from regard.decode.pipeline import Translator
 from regard.errors import Busy, CheckpointError, InputError, RegardError, SpecError
 from regard.hub.load import imported, is_folder
 from regard.hub.npz import pronouncer
+from regard.hub.words import foreign
 from regard.models import preset, presets
 from regard.tasks.task import TaskSpec
 from regard.tasks.translation import Translate, Translation
@@ -44,6 +45,7 @@ from regard.train.listener import Listener
 from regard.train.trainer import Trainer, TrainSpec, fill, fits
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
+IMPORT = "import.json"  # of a folder that holds a model from elsewhere, and was never trained here
 
 
 class RunSpec(Spec):
@@ -263,7 +265,7 @@ def found(noun: str) -> Checkpoint:
     """The checkpoint that `RUN`, `RUN@best`, `RUN@latest`, `RUN@average` or `RUN@step-2000` names."""
     name, _, which = noun.partition("@")
     folder = Path(name)
-    if not (folder / "run.yaml").is_file():
+    if not (folder / "run.yaml").is_file() and not (folder / IMPORT).is_file():
         Run.open(folder)  # says what is wrong
     damaged: list[str] = []
     store, average = Store(folder / "checkpoints", warn=damaged.append), Store(folder / "average")
@@ -318,18 +320,38 @@ def load(noun: str, where: Device = "auto") -> Translator:
         return pronouncer(Path(noun))
     if is_folder(Path(noun)):
         arrived = imported(Path(noun))
-        cutters = arrived.tokenizers
-        if arrived.model.encoder is None or arrived.model.decoder is None or cutters is None:
-            lacks = "no tokenizer" if cutters is None else f"a {arrived.plan.kind}, which doesn't translate"
-            raise InputError(f"{noun}: {lacks}", "regard.hub.load.imported(FOLDER).model is the network")
-        return Translator(arrived.model.to(device(where)), *cutters)
+        return _translator(noun, arrived.model.to(device(where)), arrived.tokenizers)
     checkpoint = found(noun)
     shared = (checkpoint.path / "tokenizer.json").exists()
     names = ["tokenizer.json"] * 2 if shared else ["tokenizer.source.json", "tokenizer.target.json"]
-    source, target = (Tokenizer.parse(checkpoint.read(name), f"{checkpoint.path}/{name}") for name in names)
     model = network(checkpoint)
+    about = brought(checkpoint)
+    if about is not None:
+        there = all((checkpoint.path / name).exists() for name in names)
+        cutters = tuple(foreign(checkpoint.read(name), name, about["config"]) for name in names) if there else None
+        return _translator(noun, model.to(device(where)), cutters)
+    source, target = (Tokenizer.parse(checkpoint.read(name), f"{checkpoint.path}/{name}") for name in names)
     for side, stack, tokenizer in (("encoder", model.spec.encoder, source), ("decoder", model.spec.decoder, target)):
         held = None if stack is None else stack.embedding.fields().get("vocabulary")
         if held != len(tokenizer):
             raise CheckpointError(f"{checkpoint.path}: its {side} knows {held} tokens, its tokenizer {len(tokenizer)}")
     return Translator(model.to(device(where)), source, target)
+
+
+def brought(checkpoint: Checkpoint) -> dict[str, Any] | None:
+    """What is known of a model that came from elsewhere; None for what was trained here."""
+    about = checkpoint.json("state").get("import")
+    types = {"type": str, "class": str, "settings": dict, "config": dict}
+    if about is None:
+        return None
+    if not isinstance(about, dict) or not all(isinstance(about.get(key), kind) for key, kind in types.items()):
+        raise CheckpointError(f"{checkpoint.path}/state.json: damaged, where the model comes from can't be read")
+    return about
+
+
+def _translator(noun: str, model: Model, cutters: tuple[Tokenizer, ...] | None) -> Translator:
+    """A model that came from elsewhere, if it can translate."""
+    if model.encoder is None or model.decoder is None or cutters is None:
+        lacks = "it has no tokenizer" if cutters is None else "only an encoder with a decoder translates"
+        raise InputError(f"{noun}: {lacks}", "regard.hub.load.imported(FOLDER).model is the network")
+    return Translator(model, cutters[0], cutters[-1])

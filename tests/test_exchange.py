@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from tokenizers import Tokenizer as Engine
 from tokenizers import models
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from regard.data.corpora.english_french import pairs
+from regard.decode.pipeline import limit
 from regard.decode.search import Search
 from regard.hub.load import imported
 from regard.run import load
@@ -25,13 +28,13 @@ TINY: dict[str, Any] = {"kind": "marian-base", "width": 32, "depth": 2, "heads":
 SENTENCES = ["The cat sleeps.", "I like the green cat.", "She doesn't see the dog, does she?", "a b c"]
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Marian that was trained for a few steps, so that its sentences differ."""
+@pytest.fixture(scope="module", params=["marian-base", "transformer-tiny"])
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that was trained for a few steps, so that its sentences differ: norms last, and first."""
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("exchange")
     file = folder / "run.yaml"
-    file.write_text(json.dumps({**document(folder / "run").tree, "model": TINY}))
+    file.write_text(json.dumps({**document(folder / "run").tree, "model": {**TINY, "kind": request.param}}))
     done = regard("train", str(file), "train.steps=40", "train.evaluate=0", "train.save=40")
     assert done.returncode == 0, done.stderr
     return folder / "run"
@@ -55,9 +58,14 @@ def test_transformers_translates_alike_with_auto_classes_alone(run: Path, sent: 
         mine = ours.translate(sentence, beam=1)
         words = tokenizer(sentence, return_tensors="pt")
         assert tokenizer.convert_ids_to_tokens(words["input_ids"][0]) == mine.source_tokens
-        most = len(mine.tokens)
+        wanted = [piece for piece in mine.tokens if piece != "[EOS]"]
+        most = len(wanted) + 1
         found = model.generate(**words, num_beams=1, do_sample=False, max_new_tokens=most, max_length=None)
-        assert str(tokenizer.decode(found[0], skip_special_tokens=True)).strip() == mine.text
+        pieces = tokenizer.convert_ids_to_tokens(found[0])[1:]
+        assert pieces[: len(wanted)] == wanted
+        if len(mine.tokens) < limit(len(mine.source_tokens) - 1):  # it came to an end by itself
+            assert pieces[len(wanted)] == "[EOS]"
+            assert str(tokenizer.decode(found[0], skip_special_tokens=True)).strip() == mine.text
 
 
 def test_the_folder_translates_here_too(run: Path, sent: Path) -> None:
@@ -68,13 +76,36 @@ def test_the_folder_translates_here_too(run: Path, sent: Path) -> None:
         assert one.score == pytest.approx(other.score, abs=1e-4)
 
 
+def test_a_folder_is_kept_as_a_run_and_goes_out_as_it_came_in(run: Path, sent: Path, tmp_path: Path) -> None:
+    done = regard("import", str(sent), "--out", str(tmp_path / "kept"), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["run"] == str(tmp_path / "kept")
+    kept, before = load(str(tmp_path / "kept")), load(str(run))
+    assert [kept.translate(text).text for text in SENTENCES] == [before.translate(text).text for text in SENTENCES]
+    done = regard("export", str(tmp_path / "kept"), str(tmp_path / "again"))
+    assert done.returncode == 0, done.stderr
+    one, other = (load_file(folder / "model.safetensors") for folder in (sent, tmp_path / "again"))
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert regard("import", str(sent), "--out", str(tmp_path / "kept")).returncode != 0
+
+
 def test_import_checks_the_export_against_transformers(sent: Path) -> None:
     done = regard("import", str(sent), "--check", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["type"] == "marian"
+    assert found["type"] in ("marian", "pegasus")
     assert 0 <= found["largest_difference"] <= 1e-4
     assert "difference" in regard("import", str(sent), "--check").stdout
+
+
+def test_without_transformers_the_check_says_so(sent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert regard("import", str(sent)).returncode == 0
+    done = regard("import", str(sent), "--check")
+    assert done.returncode != 0
+    assert "transformers isn't installed" in done.stderr
+    assert "pip install regard[hub]" in done.stderr
 
 
 def test_a_folder_that_is_there_is_left_alone(run: Path, sent: Path) -> None:

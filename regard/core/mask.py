@@ -26,12 +26,13 @@ class Mask:
         device: torch.device | str | None = None,
     ) -> None:
         self.rows, self.time, self.past = rows, time, past
-        self.valid = None if valid is None or bool(valid.all()) else valid  # (rows, time)
         self.device = device if valid is None else valid.device
-        if self.valid is not None and bool(
-            ((self.valid[:, 1:] & ~self.valid[:, :-1]).sum(1) + self.valid[:, 0] > 1).any()
-        ):
-            raise InputError("valid has holes: the real tokens of a row must stand together", "pad on one side")
+        self.blind = valid is not None and torch.compiler.is_exporting()  # values aren't there to look at
+        self.valid = valid  # (rows, time)
+        if valid is not None and not self.blind:
+            self.valid = None if bool(valid.all()) else valid
+            if bool(((valid[:, 1:] & ~valid[:, :-1]).sum(1) + valid[:, 0] > 1).any()):
+                raise InputError("valid has holes: the real tokens of a row must stand together", "pad on one side")
         self._tables: dict[tuple[bool, int | None, bool], Tensor | None] = {}
         self._reaches: dict[int, Tensor | None] = {}
 
@@ -43,7 +44,7 @@ class Mask:
     @cached_property
     def trailing(self) -> bool:
         """Whether pads, if any, come last in every row."""
-        return self.valid is None or bool((self.valid[:, 1:] <= self.valid[:, :-1]).all())
+        return self.valid is None or (not self.blind and bool((self.valid[:, 1:] <= self.valid[:, :-1]).all()))
 
     @cached_property
     def counts(self) -> Tensor:
@@ -68,7 +69,7 @@ class Mask:
     @cached_property
     def total(self) -> int:
         """Real tokens consumed by the longest row after the chunk."""
-        if self.ends is None:
+        if self.ends is None or self.blind:
             assert isinstance(self.past, int)
             return self.past + self.time
         return int(self.ends.max()) if self.rows else 0

@@ -7,6 +7,7 @@ wrong with a checkpoint is told all at once.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from regard.models import Family, Settings, families
 
 LARGEST = 64 * 2**20  # of a JSON file
 PIECE = 2**18  # values that are looked at at once
+NOW = {".gamma": ".weight", ".beta": ".bias"}  # how the first BERTs call what a norm has
+BEFORE = re.compile(r"\.(gamma|beta)$")
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
@@ -100,6 +103,16 @@ def planned(config: Mapping[str, Any], where: str = "config.json", names: Collec
     return Plan(kind, family, layout, family.settings.parse(tree), named[0], config)
 
 
+def remembered(about: Mapping[str, Any]) -> Plan:
+    """The plan of a model that was brought in and kept."""
+    for family in families().values():
+        if about["type"] in family.layouts:
+            layout, settings = family.layouts[about["type"]], family.settings.parse(about["settings"])
+            if about["class"] in layout.heads:
+                return Plan(about["type"], family, layout, settings, about["class"], about["config"])
+    raise CheckpointError(f"{about['type']!r} and {about['class']!r} are no model that can be brought in")
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object, if it is one and not absurdly large."""
     try:
@@ -146,7 +159,7 @@ class Weights:
 
     def __init__(self, paths: list[Path]) -> None:
         self.files: dict[str, Any] = {}
-        self.paths: dict[str, Path] = {}
+        self.there: dict[str, str] = {}  # a tensor's name as its file has it
         with ExitStack() as stack:
             for path in paths:
                 try:
@@ -154,17 +167,18 @@ class Weights:
                     names = list(file.keys())
                 except (SafetensorError, OSError) as error:
                     raise CheckpointError(f"{path}: {error}") from None
-                for name in names:
+                for there in names:
+                    name = BEFORE.sub(lambda found: NOW[found[0]], there)
                     if name in self.files:
-                        raise CheckpointError(f"{path}: {name} is in {self.paths[name].name} too")
-                    self.files[name], self.paths[name] = file, path
+                        raise CheckpointError(f"{path}: {name} is there twice")
+                    self.files[name], self.there[name] = file, there
             stack.pop_all()  # a mapping lives as long as its tensors
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {name: tuple(file.get_slice(name).get_shape()) for name, file in self.files.items()}
+        return {name: tuple(file.get_slice(self.there[name]).get_shape()) for name, file in self.files.items()}
 
     def __call__(self, name: str) -> Tensor:
-        tensor: Tensor = self.files[name].get_tensor(name)
+        tensor: Tensor = self.files[name].get_tensor(self.there[name])
         return tensor
 
 

@@ -18,7 +18,8 @@ from regard.errors import CheckpointError, RegardError
 from regard.hub.load import WEIGHTS, Plan, planned
 from regard.models import Family, Settings
 
-LEARNING = ("dropout", "init")  # what a trained model doesn't show
+# what a trained model doesn't show; and the order of sinusoids, which the rows' changes make good
+UNSEEN = ("dropout", "init", "halves")
 
 
 def plan_for(family: Family[Any], settings: Settings, name: str) -> Plan:
@@ -29,7 +30,7 @@ def plan_for(family: Family[Any], settings: Settings, name: str) -> Plan:
             plan = Plan(kind, family, layout, settings, architecture, {})
             try:
                 plan = replace(plan, config=config_of(plan))
-                if _essence(planned(plan.config).spec.model_dump()) == wanted:
+                if _essence(planned(plan.config, names=plan.table().names()).spec.model_dump()) == wanted:
                     return plan
             except RegardError:
                 continue
@@ -48,7 +49,7 @@ def config_of(plan: Plan) -> dict[str, Any]:
 def _essence(tree: Any) -> Any:
     """A spec without what matters only while learning."""
     if isinstance(tree, dict):
-        return {key: _essence(value) for key, value in tree.items() if key not in LEARNING}
+        return {key: _essence(value) for key, value in tree.items() if key not in UNSEEN}
     return [_essence(item) for item in tree] if isinstance(tree, list | tuple) else tree
 
 

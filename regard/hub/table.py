@@ -129,7 +129,8 @@ class Table:
         for name, shape in self.shapes.items():
             found = ((row, n, match.groupdict()) for row, n, regex in known if (match := regex.fullmatch(name)))
             row, part, captured = next(found, (None, 0, {}))
-            assert row is not None, f"no row names {name}"
+            if row is None:
+                raise CheckpointError(f"{name}: this layout has no row for it")
             if part:
                 continue  # the first part brings the others along
             last = captured.pop("tail", None)

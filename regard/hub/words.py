@@ -31,6 +31,11 @@ def tokenizers(folder: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, Toke
     return one, one
 
 
+def foreign(content: bytes, name: str, config: Mapping[str, Any]) -> Tokenizer:
+    """A tokenizer of others, from the bytes of a `tokenizer.json`."""
+    return _wrapped(Path(name).parent, config, parsed(content, name))
+
+
 def _wrapped(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokenizer:
     """With the numbers of its special tokens, as config.json tells them."""
     end = config.get("eos_token_id")

@@ -8,13 +8,19 @@ of its attention equal.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from typing import Literal
+
+import torch
+from torch import Tensor
 
 from regard.core.block import BlockSpec, Place, Slot
 from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import AbsoluteSpec, Depth, Rate, Size
 from regard.core.stack import StackSpec
+from regard.errors import CheckpointError
+from regard.layout import Change, Config, Head, Key, Layout, Plan, Tree, activation
 from regard.mixers.attention import Attention
 from regard.mixers.pool import Pool
 from regard.models import Family, Settings, head_count
@@ -45,6 +51,7 @@ class Transformer(Settings):
     attention_dropout: Rate = 0.0
     share: bool = True
     tied: bool = True
+    bias: bool = False  # on the words' scores
 
 
 def compose(s: Transformer) -> ModelSpec:
@@ -65,13 +72,115 @@ def compose(s: Transformer) -> ModelSpec:
     return ModelSpec(
         encoder=stack(mix.both_ways(), None),
         decoder=stack(mix.forward_only(), cross),
-        head=Vocabulary(tied=s.tied, size=s.vocabulary),
+        head=Vocabulary(tied=s.tied, size=s.vocabulary, bias=s.bias),
         share=s.share and s.source_vocabulary is None,
         init=Xavier(),
     )
 
 
 TINY = {"width": 128, "depth": 4, "heads": 4, "hidden": 256, "vocabulary": 8000, "place": "pre"}
+
+ATTENTION = {"q_proj": "query", "k_proj": "key", "v_proj": "value"}
+
+
+def rows(stack: str, sublayers: dict[str, str]) -> str:
+    """The rows of one stack, as BART and its kin name it; `-in->` and `-out->` touch the stream's channels."""
+    lines = [f"model.{stack}.embed_positions -> nothing", f"model.{stack}.embed_tokens -> nothing"]
+    there, here = f"model.{stack}.layers.{{i}}", f"{stack}.blocks.{{i}}"
+    for ours, theirs in sublayers.items():
+        lines += [f"{there}.{theirs}.{name} -in-> {here}.{ours}.inner.{part}" for name, part in ATTENTION.items()]
+        lines.append(f"{there}.{theirs}.out_proj -out-> {here}.{ours}.inner.output")
+        lines.append(f"{there}.{theirs}_layer_norm -out-> {here}.{ours}.norm")
+    lines.append(f"{there}.fc1 -in-> {here}.ffn.inner.up")
+    lines.append(f"{there}.fc2 -out-> {here}.ffn.inner.down")
+    lines.append(f"{there}.final_layer_norm -out-> {here}.ffn.norm")
+    return "\n".join(lines) + "\n"
+
+
+ROWS = rows("encoder", {"mix": "self_attn"}) + rows("decoder", {"mix": "self_attn", "cross": "encoder_attn"})
+WORDS = """
+model.shared         -in-> decoder.embedding.tokens
+final_logits_bias   -row-> head.bias
+"""
+NORMS = """
+model.encoder.layer_norm -out-> encoder.norm
+model.decoder.layer_norm -out-> decoder.norm
+"""
+
+
+def order(plan: Plan, back: bool) -> Tensor | None:
+    """Their channels are all sines, then all cosines. Where ours take turns, the whole stream is in another order."""
+    position = plan.settings.position
+    if not isinstance(position, Sinusoidal) or position.halves:
+        return None
+    pairs = torch.arange(plan.settings.width).view((-1, 2) if back else (2, -1))
+    return pairs.T.flatten()
+
+
+def channels(first: bool, back: bool) -> Callable[[Tensor, Plan], Tensor]:
+    """Put the stream's channels in order: a tensor's first axis, or its last, which a bias doesn't have."""
+
+    def change(x: Tensor, plan: Plan) -> Tensor:
+        found = order(plan, back)
+        if found is None or (not first and x.dim() == 1):
+            return x
+        return x.index_select(0 if first else x.dim() - 1, found.to(x.device))
+
+    return change
+
+
+CHANGES = {
+    "in": Change(channels(first=False, back=False), channels(first=False, back=True)),
+    "out": Change(channels(first=True, back=False), channels(first=True, back=True)),
+    "row": Change(lambda x, _: x[0], lambda x, _: x[None]),
+}
+KEYS = {
+    "width": Key("d_model"),
+    "depth": Key("encoder_layers"),
+    "decoder_depth": Key("decoder_layers"),
+    "heads": Key("encoder_attention_heads"),
+    "hidden": Key("encoder_ffn_dim"),
+    "vocabulary": Key("vocab_size"),
+    "activation": activation("activation_function", "gelu"),
+    "dropout": Key("dropout", 0.1),
+    "attention_dropout": Key("attention_dropout", 0.0),
+}
+
+
+def layout(name: str, place: Place, more: str, fixed: Mapping[str, object]) -> Layout:
+    """The layout of BART's kin whose positions are sinusoids: norms first, or last."""
+
+    def read(config: Config, names: Collection[str]) -> Tree:
+        for key in ("attention_heads", "ffn_dim"):
+            if config.get(f"encoder_{key}") != config.get(f"decoder_{key}"):
+                raise CheckpointError(f"config.json: {key}: encoder and decoder differ, and here they are alike")
+        bias = not names or "final_logits_bias" in names
+        return {"place": place, "position": Sinusoidal(halves=True), "bias": bias}
+
+    def write(s: Transformer) -> Tree:
+        if s.place != place or s.mix or s.cross or s.source_vocabulary or s.bare:
+            raise CheckpointError(f"this layout holds {place}-norm attention with one vocabulary")
+        heads, hidden = head_count(s.width, s.heads, 64), s.hidden or 4 * s.width
+        return {
+            **{f"{stack}_attention_heads": heads for stack in ("encoder", "decoder")},
+            **{f"{stack}_ffn_dim": hidden for stack in ("encoder", "decoder")},
+            "decoder_layers": s.decoder_depth or s.depth,
+            "decoder_vocab_size": s.vocabulary,
+            "is_encoder_decoder": True,
+            "pad_token_id": 0,
+        }
+
+    return Layout(
+        WORDS + ROWS + more,
+        KEYS,
+        {name: Head()},
+        spare="lm_head -> nothing",
+        fixed={"scale_embedding": True, "tie_word_embeddings": True, **fixed},
+        read=read,
+        write=write,
+        changes=CHANGES,
+    )
+
 
 family = Family(
     Transformer,
@@ -83,4 +192,5 @@ family = Family(
         # the mean of a memory doesn't depend on who asks, so a norm before it would have nothing to do
         "mean-pool": {**TINY, "mix": Pool(), "cross": Pool(over="memory"), "bare": ("cross",)},
     },
+    {"pegasus": layout("PegasusForConditionalGeneration", "pre", NORMS, {})},
 )
