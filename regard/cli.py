@@ -356,7 +356,7 @@ def doctor(as_json: JSON = False) -> None:
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Where the runs and the pictures go.")] = Path("runs/demo"),
-    tokens: Annotated[int, typer.Option(help="That each of the three models learns from.", min=1000)] = 900_000,
+    tokens: Annotated[int, typer.Option(help="That each of the three models learns from.", min=1000)] = 800_000,
     as_json: JSON = False,
 ) -> None:
     """Walk the path: a bottleneck, then attention, then a Transformer, trained here and now on English and French."""
