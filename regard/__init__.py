@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from regard.decode.ensemble import Ensemble as Ensemble
     from regard.decode.search import Search as Search
     from regard.decode.search import search as search
+    from regard.exchange import load as load
     from regard.models import preset as preset
     from regard.outline import outline as outline
-    from regard.run import load as load
     from regard.training import fit as fit
 
 __version__ = "0.1.0"
@@ -33,7 +33,7 @@ SURFACE = {
     "Search": "regard.decode.search",
     "Spec": "regard.core.spec",
     "fit": "regard.training",
-    "load": "regard.run",
+    "load": "regard.exchange",
     "outline": "regard.outline",
     "preset": "regard.models",
     "search": "regard.decode.search",

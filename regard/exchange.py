@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from regard.core.model import Model
 from regard.data.tokenizer import BEGIN, END, PAD, UNKNOWN, Tokenizer
+from regard.decode.pipeline import Translator
 from regard.errors import RegardError
 from regard.hub.check import largest_difference
 from regard.hub.ctranslate2 import converted
@@ -17,12 +18,26 @@ from regard.hub.load import Imported, imported, is_folder, remembered
 from regard.hub.onnx import written
 from regard.hub.save import exported, plan_for
 from regard.models import presets
-from regard.run import IMPORT, Run, brought, found, load, network
+from regard.run import IMPORT, Device, Run, brought, device, found, network
+from regard.run import load as opened
 from regard.train.checkpoint import Store, write
 
 Format = Literal["hf", "ctranslate2", "onnx"]
 # told to others, never used here
 BESIDE = ("tokenizer_config.json", "generation_config.json", "special_tokens_map.json")
+
+
+def load(noun: str, where: Device = "auto") -> Translator | Imported:
+    """A run, or a folder in Hugging Face layout, ready to use: `load("runs/en-fr").translate("I like the green cat.")`.
+
+    What doesn't translate comes as it is: `load("gpt2").model`, and the tokenizers that came with it.
+    """
+    if not is_folder(Path(noun)):
+        return opened(noun, where)
+    arrived = imported(Path(noun))
+    if arrived.model.encoder is None or arrived.model.decoder is None or arrived.tokenizers is None:
+        return arrived
+    return Translator(arrived.model.to(device(where)), *arrived.tokenizers)
 
 
 @dataclass
@@ -91,7 +106,7 @@ def send(noun: str, to: Format, folder: Path) -> list[Path]:
         if arrived.tokenizers is None:
             raise RegardError(f"{noun}: there is no tokenizer in it, and CTranslate2 wants the words")
         return converted(arrived.model, *arrived.tokenizers, folder)
-    speaker = load(noun)
+    speaker = opened(noun)
     assert isinstance(speaker.network, Model)
     return converted(speaker.network, speaker.source, speaker.target, folder)
 

@@ -353,5 +353,5 @@ def _translator(noun: str, model: Model, cutters: tuple[Tokenizer, ...] | None) 
     """A model that came from elsewhere, if it can translate."""
     if model.encoder is None or model.decoder is None or cutters is None:
         lacks = "it has no tokenizer" if cutters is None else "only an encoder with a decoder translates"
-        raise InputError(f"{noun}: {lacks}", "regard.hub.load.imported(FOLDER).model is the network")
+        raise InputError(f"{noun}: {lacks}", "regard.load(FOLDER).model is the network")
     return Translator(model, cutters[0], cutters[-1])

@@ -16,9 +16,9 @@ from tokenizers import models
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from regard.data.corpora.english_french import pairs
-from regard.decode.pipeline import limit
+from regard.decode.pipeline import Translator, limit
 from regard.decode.search import Search
-from regard.hub.load import imported
+from regard.hub.load import Imported, imported
 from regard.run import load
 from tests.parity.test_hub import VOCABULARY, made
 from tests.test_cli import regard
@@ -126,6 +126,19 @@ def test_a_model_without_a_place_in_that_layout_is_refused(tmp_path: Path) -> No
     assert done.returncode != 0
     assert "no Hugging Face layout" in done.stderr
     assert not (tmp_path / "hf").exists()
+
+
+def test_load_gives_a_translator_or_the_model_as_it_is(sent: Path, tmp_path: Path) -> None:
+    import regard as house
+
+    assert isinstance(house.load(str(sent)), Translator)
+    made("gpt2", tmp_path / "gpt2")
+    found = house.load(str(tmp_path / "gpt2"))
+    assert isinstance(found, Imported)
+    assert found.model(torch.zeros(1, 3, dtype=torch.long)).shape == (1, 3, VOCABULARY)
+    done = regard("translate", str(tmp_path / "gpt2"))
+    assert done.returncode != 0
+    assert "regard.load(FOLDER).model" in done.stderr
 
 
 def test_import_says_what_a_folder_lacks(tmp_path: Path) -> None:
