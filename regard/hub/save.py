@@ -75,6 +75,7 @@ def exported(
         tensors = tensors_of(plan, model)
         dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
         save_file(tensors, str(aside / WEIGHTS), metadata={"format": "pt"})
+        (aside / WEIGHTS).chmod(0o644)  # the library writes it for its owner alone
         for name, text in (files or {}).items():
             (aside / name).write_text(text + "\n")
         config = {**config_of(plan), **(keys or {}), "dtype": dtype, "torch_dtype": dtype}

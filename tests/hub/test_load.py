@@ -214,7 +214,8 @@ def test_loading_takes_the_file_and_no_second_copy(folder: Path, tmp_path: Path,
     command = [sys.executable, "-c", LOADED, str(folder), str(tmp_path / "large")]
     taken = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert size > 150 * 2**20
-    assert taken <= 1.1 * size + 32 * 2**20, (taken, size)
+    # the process itself grows by a little, whatever the size; a copy would be twice the file
+    assert taken <= 1.1 * size + 64 * 2**20, (taken, size)
 
 
 # presets that no checkpoint of others is like
