@@ -17,6 +17,7 @@ from regard.hub.fetch import fetched
 from regard.hub.load import Imported, imported, is_folder, remembered
 from regard.hub.onnx import written
 from regard.hub.save import exported, plan_for
+from regard.hub.words import foreign
 from regard.models import presets
 from regard.run import IMPORT, Device, Run, brought, device, found, network
 from regard.run import load as opened
@@ -106,6 +107,11 @@ def send(noun: str, to: Format, folder: Path) -> list[Path]:
         if arrived.tokenizers is None:
             raise RegardError(f"{noun}: there is no tokenizer in it, and CTranslate2 wants the words")
         return converted(arrived.model, *arrived.tokenizers, folder)
+    checkpoint = found(noun)
+    about = brought(checkpoint)
+    if about is not None and (checkpoint.path / "tokenizer.json").exists():
+        cutter = foreign(checkpoint.read("tokenizer.json"), f"{checkpoint.path}/tokenizer.json", about["config"])
+        return converted(network(checkpoint), cutter, cutter, folder)
     speaker = opened(noun)
     assert isinstance(speaker.network, Model)
     return converted(speaker.network, speaker.source, speaker.target, folder)

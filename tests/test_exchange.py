@@ -188,7 +188,8 @@ def test_ctranslate2_generates_alike(tmp_path: Path, case: str) -> None:
     words = {f"w{n}": n for n in range(VOCABULARY)}
     tokenizer = Engine(models.WordLevel(words, unk_token="w0"))
     tokenizer.save(str(tmp_path / "theirs" / "tokenizer.json"))
-    done = regard("export", str(tmp_path / "theirs"), str(tmp_path / "ct2"), "--to", "ctranslate2")
+    assert regard("import", str(tmp_path / "theirs"), "--out", str(tmp_path / "kept")).returncode == 0
+    done = regard("export", str(tmp_path / "kept"), "--to", "ctranslate2", str(tmp_path / "ct2"))
     assert done.returncode == 0, done.stderr
     model = imported(tmp_path / "theirs").model
     prompts = torch.randint(3, VOCABULARY, (200, 6), generator=torch.Generator().manual_seed(3))

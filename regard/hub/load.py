@@ -199,14 +199,11 @@ def imported(folder: Path) -> Imported:
     table = plan.table(there)
     problems = Problems()
     unused = table.compare(there, problems)
+    for name in table.names():
+        if name in there and not finite(weights(name)):
+            problems.add("values that aren't finite", name)
     problems.raise_if_any(str(folder))
-    found: dict[str, Tensor] = {}
-    for entry in table.entries:
-        for name, tensor in entry.read(weights, plan):
-            if not finite(tensor):
-                problems.add("values that aren't finite", f"{entry.theirs[0]} -> {name}")
-            found[name] = tensor
-    problems.raise_if_any(str(folder))
+    found = dict(pair for entry in table.entries for pair in entry.read(weights, plan))
     model = plan.spec.build("meta")
     model.load_state_dict(found, assign=True)
     return Imported(plan, model.eval(), tokenizers(folder, config), unused)
