@@ -137,7 +137,7 @@ def ours(run: Run) -> float:
 def plain(run: Run, seconds: float) -> float:
     torch.manual_seed(1)
     prepared, clock = run.prepared(), Clock()
-    model = Plain(len(prepared.tokenizers[0]))
+    model = Plain(len(prepared.lexicon.tokenizer))
     optimizer = torch.optim.AdamW(model.parameters(), 0.001)
     batches: Iterator[Batch] = (place.batch for place in run.task(prepared).batches(0, 0))
     moment, ends, tokens = Moment(), time.perf_counter() + seconds, 0

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from regard.decode.ensemble import Ensemble as Ensemble
     from regard.decode.search import Search as Search
     from regard.decode.search import search as search
-    from regard.exchange import load as load
     from regard.models import preset as preset
+    from regard.noun import load as load
     from regard.outline import outline as outline
     from regard.training import fit as fit
 
@@ -33,7 +33,7 @@ SURFACE = {
     "Search": "regard.decode.search",
     "Spec": "regard.core.spec",
     "fit": "regard.training",
-    "load": "regard.exchange",
+    "load": "regard.noun",
     "outline": "regard.outline",
     "preset": "regard.models",
     "search": "regard.decode.search",

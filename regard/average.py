@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from regard.errors import CheckpointError
-from regard.run import Run, weights
+from regard.noun import weights
+from regard.run import Run
 from regard.train.checkpoint import Checkpoint, Store, verified
 
 
@@ -24,7 +25,7 @@ def average(folder: Path, last: int = 0, best: int = 0) -> tuple[Checkpoint, lis
     tensors = mean([weights(found) for found in checkpoints])
     steps = [found.step for found in checkpoints]
     newest = checkpoints[-1]
-    names = sorted(path.name for path in newest.path.glob("tokenizer*.json"))
+    names = sorted(path.name for path in newest.path.glob("*.json") if path.name.startswith(("tokenizer", "lexicon")))
     data = {"state": {**newest.json("state"), "average": steps}, "spec": newest.json("spec")}
     files = {name: newest.read(name) for name in names}
     written = Store(folder / "average").save(newest.step, {"model": tensors}, data, files)

@@ -21,8 +21,9 @@ from regard.decode.pipeline import Translation
 from regard.errors import RegardError
 from regard.lens import chart
 from regard.lens.grid import by_word
-from regard.run import Run, load
-from regard.tasks.translation import evaluate
+from regard.noun import load
+from regard.run import Run
+from regard.tasks.translation import evaluate, paired
 from regard.train.listener import history
 from regard.training import train
 
@@ -121,7 +122,7 @@ def _clear(out: Path) -> None:
 def measured(name: str, run: Run, prepared: Prepared) -> Shown:
     """What one trained model can do."""
     speaker = load(str(run.folder))
-    test, combinations = prepared.texts("test"), prepared.texts("combinations")
+    test, combinations = paired(prepared.samples("test")), paired(prepared.samples("combinations"))
     measures, texts = evaluate(speaker, test)
     held_out, _ = evaluate(speaker, combinations)
     steps = [line for line in history(run.folder / "metrics.jsonl") if line["event"] == "step"]

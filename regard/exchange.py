@@ -7,38 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.core.model import Model
+from regard.data.lexicon import Lexicon
 from regard.data.tokenizer import BEGIN, END, PAD, UNKNOWN, Tokenizer
-from regard.decode.pipeline import Translator
 from regard.errors import RegardError
 from regard.hub.check import largest_difference
 from regard.hub.ctranslate2 import converted
 from regard.hub.fetch import fetched
-from regard.hub.load import Imported, imported, is_folder, remembered
+from regard.hub.load import Imported, imported, remembered
 from regard.hub.onnx import written
 from regard.hub.save import exported, plan_for
-from regard.hub.words import foreign
 from regard.models import presets
-from regard.run import IMPORT, Device, Run, brought, device, found, network
-from regard.run import load as opened
+from regard.noun import IMPORT, brought, found, network, parts
+from regard.run import Run
 from regard.train.checkpoint import Store, write
 
 Format = Literal["hf", "ctranslate2", "onnx"]
 # told to others, never used here
 BESIDE = ("tokenizer_config.json", "generation_config.json", "special_tokens_map.json")
-
-
-def load(noun: str, where: Device = "auto") -> Translator | Imported:
-    """A run, or a folder in Hugging Face layout, ready to use: `load("runs/en-fr").translate("I like the green cat.")`.
-
-    What doesn't translate comes as it is: `load("gpt2").model`, and the tokenizers that came with it.
-    """
-    if not is_folder(Path(noun)):
-        return opened(noun, where)
-    arrived = imported(Path(noun))
-    if arrived.model.encoder is None or arrived.model.decoder is None or arrived.tokenizers is None:
-        return arrived
-    return Translator(arrived.model.to(device(where)), *arrived.tokenizers)
 
 
 @dataclass
@@ -82,10 +67,10 @@ def keep(arrived: Imported, folder: Path, out: Path) -> Path:
     """A run that holds a model from elsewhere, so that every verb that takes a run takes it."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RegardError(f"{out}: is there already", "--out ANOTHER")
-    plan, cutters = arrived.plan, arrived.tokenizers or ()
-    one = len(cutters) > 1 and cutters[0] is cutters[1]
-    names = ["tokenizer.json"] if one else ["tokenizer.source.json", "tokenizer.target.json"]
-    files = {name: cutter.engine.to_str().encode() for name, cutter in zip(names, cutters, strict=False)}
+    plan = arrived.plan
+    files: dict[str, bytes] = {}
+    if arrived.tokenizers is not None:
+        files = Lexicon(arrived.tokenizers, arrived.labels, foreign=True).files()
     files |= {name: (folder / name).read_bytes() for name in BESIDE if (folder / name).is_file()}
     settings = plan.settings.model_dump(mode="json")
     about = {"type": plan.kind, "class": plan.architecture, "settings": settings, "config": dict(plan.config)}
@@ -99,22 +84,13 @@ def send(noun: str, to: Format, folder: Path) -> list[Path]:
     """Write a model for others."""
     if to == "hf":
         return _to_hugging_face(noun, folder)
+    given = parts(noun)
     if to == "onnx":
-        written(imported(Path(noun)).model if is_folder(Path(noun)) else network(found(noun)), folder)
+        written(given.model, folder)
         return [folder]
-    if is_folder(Path(noun)):
-        arrived = imported(Path(noun))
-        if arrived.tokenizers is None:
-            raise RegardError(f"{noun}: there is no tokenizer in it, and CTranslate2 wants the words")
-        return converted(arrived.model, *arrived.tokenizers, folder)
-    checkpoint = found(noun)
-    about = brought(checkpoint)
-    if about is not None and (checkpoint.path / "tokenizer.json").exists():
-        cutter = foreign(checkpoint.read("tokenizer.json"), f"{checkpoint.path}/tokenizer.json", about["config"])
-        return converted(network(checkpoint), cutter, cutter, folder)
-    speaker = opened(noun)
-    assert isinstance(speaker.network, Model)
-    return converted(speaker.network, speaker.source, speaker.target, folder)
+    if given.lexicon is None:
+        raise RegardError(f"{noun}: there is no tokenizer in it, and CTranslate2 wants the words")
+    return converted(given.model, *given.lexicon.tokenizers, folder)
 
 
 def _to_hugging_face(noun: str, folder: Path) -> list[Path]:
@@ -127,13 +103,14 @@ def _to_hugging_face(noun: str, folder: Path) -> list[Path]:
         files = {name: checkpoint.read(name).decode() for name in there}
         return exported(remembered(about), network(checkpoint), folder, files=files)
     run = Run.open(Path(noun.partition("@")[0]))
-    kind = run.spec.model["kind"]
-    if kind not in presets():
+    chosen = run.spec.model
+    if chosen is None or chosen["kind"] not in presets():
         raise RegardError(f"{noun}: a model of one's own has no family, so no Hugging Face layout either")
+    kind = chosen["kind"]
     if not (checkpoint.path / "tokenizer.json").exists():
         raise RegardError(f"{noun}: that layout has one vocabulary, and this run has two", "tokenizer.shared=true")
     content = checkpoint.read("tokenizer.json")
-    changes = run.spec.model | {"vocabulary": len(Tokenizer.parse(content, f"{checkpoint.path}/tokenizer.json"))}
+    changes = chosen | {"vocabulary": len(Tokenizer.parse(content, f"{checkpoint.path}/tokenizer.json"))}
     family = presets()[kind]
     settings = family.settings.parse(family.tree(kind, {key: changes[key] for key in changes if key != "kind"}))
     plan = plan_for(family, settings, noun)

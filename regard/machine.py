@@ -5,8 +5,27 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from typing import TYPE_CHECKING, Literal
 
+from regard.errors import SpecError
+
+if TYPE_CHECKING:
+    import torch
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
+
+
+def device(name: Device) -> torch.device:
+    """Where to compute; `auto` takes a GPU if there is one."""
+    import torch
+
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        name = "cuda" if there["cuda"] else "mps" if there["mps"] else "cpu"
+    if not there[name]:
+        raise SpecError(f"device: {name} isn't available on this machine", "device=auto")
+    return torch.device(name)
 
 
 def peak_memory() -> int:

@@ -20,17 +20,17 @@ from regard.core.spec import Spec
 from regard.data.corpus import CorpusSpec, Split
 from regard.data.log import Log
 from regard.data.prepared import prepare
-from regard.data.readers import Pair
-from regard.machine import peak_memory
+from regard.data.sample import Form, Sample
+from regard.machine import device, peak_memory
 from regard.outline import outline
-from regard.run import RunSpec, composed, device
-from regard.tasks.translation import Translation
+from regard.run import RunSpec, described, grown, started, suited
 from regard.train.listener import Listener, Step
 from regard.train.trainer import Moment, Trainer
 
-SAMPLE = 4000  # pairs
+SAMPLE = 4000  # samples
 WARM = 3  # steps that pay for memory and threads
 SECONDS = 6.0  # of measuring
+LEARNED = ("bpe", "byte-bpe", "unigram", "wordpiece")  # pieces whose number is chosen
 
 
 @dataclass
@@ -44,22 +44,25 @@ class Plan:
     peak_memory: int  # bytes of the whole process in the steps that were made
     tokens_per_second: float
     steps_per_second: float
-    pairs: int | None  # in the corpus, where a budget in epochs made it necessary to count
+    samples: int | None  # in the corpus, where a budget in epochs made it necessary to count
     seconds: float  # until the first budget is used up
 
 
 class Sampled(CorpusSpec):
-    """The first pairs of another corpus."""
+    """The first samples of another corpus."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     kind: Literal["sampled"] = "sampled"
     whole: CorpusSpec
 
+    def forms(self) -> tuple[Form, ...]:
+        return self.whole.forms()
+
     def splits(self) -> tuple[Split, ...]:
         return ("train",)
 
-    def pairs(self, split: Split, folder: Path, log: Log) -> Iterator[Pair]:
-        return islice(self.whole.pairs(split, folder, log), SAMPLE)
+    def samples(self, form: Form, split: Split, folder: Path, log: Log) -> Iterator[Sample]:
+        return islice(self.whole.samples(form, split, folder, log), SAMPLE)
 
 
 class Clock(Listener):
@@ -79,26 +82,29 @@ class Clock(Listener):
 def plan(document: Document) -> Plan:
     """Measure a few steps of a run and reckon the rest."""
     spec = RunSpec.parse(document.tree, document.where)
-    assert isinstance(spec.task, Translation)
     with tempfile.TemporaryDirectory(prefix="regard-plan-") as folder:
         sampled = Sampled(whole=spec.corpus, policy=spec.corpus.policy)
-        prepared, _ = prepare(sampled, spec.tokenizer, spec.batches.longest, Path(spec.data), Path(folder))
+        origin = None if spec.start is None else started(spec.start)
+        made = None if origin is None else origin.model.spec
+        known = None if origin is None else origin.lexicon
+        task = suited(spec, made)
+        limits = (spec.batches.longest, Path(spec.data), Path(folder))
+        prepared, _ = prepare(sampled, task, spec.tokenizer, *limits, known)
         # a sample has fewer words than the corpus; the model gets as many as the run will have at most
-        learned = spec.tokenizer.pieces in ("bpe", "unigram", "wordpiece") and spec.tokenizer.like is None
-        sizes = [spec.tokenizer.vocabulary if learned else len(part) for part in prepared.tokenizers]
-        described = composed(spec.model, *sizes)
+        learned = spec.tokenizer.pieces in LEARNED and spec.tokenizer.like is None and origin is None
+        model_spec = described(spec, prepared.lexicon, made)
+        model_spec = grown(model_spec, spec.tokenizer.vocabulary) if learned else model_spec
         torch.manual_seed(spec.seed)
-        model = described.build().to(device(spec.device))
+        model = model_spec.build().to(device(spec.device))
         clock = Clock()
-        task = spec.task.build(prepared, spec.batches, spec.seed)
         measuring = spec.train.replace(steps=None, epochs=None, tokens=None, minutes=SECONDS / 60, evaluate=0)
-        Trainer(model, task, measuring, [clock]).run()
-        pairs = len(prepared.source)
+        Trainer(model, task.build(prepared, spec.batches, spec.seed), measuring, [clock]).run()
+        samples = len(prepared)
     first = min(WARM, len(clock.times) - 2)
     elapsed = clock.times[-1] - clock.times[first]
     steps = (len(clock.times) - 1 - first) / elapsed
     tokens = (clock.tokens[-1] - clock.tokens[first]) / elapsed
-    speed = (clock.shares[-1] - clock.shares[first]) * pairs / elapsed  # pairs a second
+    speed = (clock.shares[-1] - clock.shares[first]) * samples / elapsed  # samples a second
     total = _count(spec) if spec.train.epochs else None
     budgets = [
         spec.train.steps / steps if spec.train.steps else None,
@@ -107,11 +113,11 @@ def plan(document: Document) -> Plan:
         spec.train.epochs * total / speed if spec.train.epochs and total else None,
     ]
     seconds = min(budget for budget in budgets if budget is not None)
-    drawn = outline(described, str(spec.model["kind"]))
+    drawn = outline(model_spec, str(spec.start if spec.model is None else spec.model["kind"]))
     where = str(device(spec.device))
     state = drawn.state_bytes_per_token
     return Plan(drawn.tree.name, drawn.parameters, state, where, peak_memory(), tokens, steps, total, seconds)
 
 
 def _count(spec: RunSpec) -> int:
-    return sum(1 for _ in spec.corpus.pairs("train", Path(spec.data), Log("skip")))
+    return sum(1 for _ in spec.corpus.samples(spec.task.form, "train", Path(spec.data), Log("skip")))

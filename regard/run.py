@@ -1,8 +1,7 @@
 """A run: one file that says everything, and one folder that holds everything.
 
-`run.yaml` is the file as it was resolved, `data/` the corpus made ready, `checkpoints/` what was saved, `metrics.jsonl`
-what was measured. A run is named by its folder: `RUN` is its average if one was made, otherwise the checkpoint that
-validated best; `RUN@best`, `RUN@latest`, `RUN@average` and `RUN@step-2000` say which.
+`run.yaml` is the file as it was resolved, `data/` the corpus made ready, `start/` the model that it began from if it
+didn't begin from nothing, `checkpoints/` what was saved, `metrics.jsonl` what was measured.
 """
 
 from __future__ import annotations
@@ -11,41 +10,36 @@ import hashlib
 import json
 import os
 import platform
-import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 import yaml
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 
 import regard
+import regard.tasks  # enters every task
 from regard.config import Document, read
 from regard.core.model import Model, ModelSpec
 from regard.core.spec import Count, FileName, Spec, quoted, told
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
+from regard.data.lexicon import Lexicon
 from regard.data.prepared import REPORT, Prepared, prepare
-from regard.data.tokenizer import Tokenizer, TokenizerSpec
-from regard.decode.pipeline import Translator
-from regard.errors import Busy, CheckpointError, InputError, RegardError, SpecError
-from regard.hub.load import imported, is_folder
-from regard.hub.npz import pronouncer
-from regard.hub.words import foreign
+from regard.data.tokenizer import TokenizerSpec
+from regard.errors import Busy, CheckpointError, RegardError, SpecError
+from regard.machine import Device, device
 from regard.models import preset, presets
-from regard.tasks.task import TaskSpec
-from regard.tasks.translation import Translate, Translation
-from regard.train.checkpoint import Checkpoint, Store, reported, write
+from regard.noun import RUN, no_run, parts
+from regard.tasks.task import Task, TaskSpec
+from regard.tasks.translation import Translation
+from regard.train.checkpoint import Store, reported, write
 from regard.train.listener import Listener
-from regard.train.trainer import Trainer, TrainSpec, fill, fits
-
-Device = Literal["auto", "cpu", "cuda", "mps"]
-IMPORT = "import.json"  # of a folder that holds a model from elsewhere, and was never trained here
+from regard.train.trainer import Trainer, TrainSpec, fill
 
 
 class RunSpec(Spec):
@@ -58,11 +52,19 @@ class RunSpec(Spec):
     corpus: CorpusSpec
     tokenizer: TokenizerSpec = TokenizerSpec()
     batches: BatchSpec = BatchSpec()
-    model: dict[str, Any]  # a preset's name as its kind, and changes to it; or a whole spec, of the kind `model`
+    model: dict[str, Any] | None = None  # a preset's name as its kind, and changes to it; or a whole spec, kind `model`
+    start: FileName | None = None  # a run, or a folder in Hugging Face layout, whose model is trained further
     train: TrainSpec
     seed: Count = 1
     device: Device = "auto"
     out: FileName
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if (self.model is None) == (self.start is None):
+            have = "neither" if self.model is None else "both"
+            raise ValueError(f"a model to begin with, or a start to go on from: there are {have}")
+        return self
 
     @field_validator("model", mode="before")
     @classmethod
@@ -86,8 +88,9 @@ class RunSpec(Spec):
         return chosen
 
 
-def composed(settings: Mapping[str, Any], source: int, target: int) -> ModelSpec:
-    """The model of a run, for vocabularies of so many tokens."""
+def composed(settings: Mapping[str, Any], lexicon: Lexicon) -> ModelSpec:
+    """The model that a run file asks for, for the tokens that it reads and writes."""
+    source, target = (len(part) for part in lexicon.tokenizers)
     name, changes = settings["kind"], {key: item for key, item in settings.items() if key != "kind"}
     if name == "model":
         spec = ModelSpec.parse(settings)
@@ -101,25 +104,30 @@ def composed(settings: Mapping[str, Any], source: int, target: int) -> ModelSpec
         if source != target:
             changes["source_vocabulary"] = source
         spec = preset(name, **changes)
-    if spec.encoder is None or spec.decoder is None:
-        missing = "encoder" if spec.encoder is None else "decoder"
-        raise SpecError(f"model: {name} has no {missing}, and translation needs both", "model=transformer-tiny")
-    for side, stack, size in (("encoder", spec.encoder, source), ("decoder", spec.decoder, target)):
-        held = stack.embedding.fields().get("vocabulary")
-        if held != size:
-            raise SpecError(f"model.{side}.embedding.vocabulary: {held}, and the tokenizer has {size} tokens")
+    sizes = {"encoder": source if spec.decoder is not None else target, "decoder": target}
+    for side, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
+        held = sizes[side] if stack is None else stack.embedding.fields().get("vocabulary")
+        if held != sizes[side]:
+            raise SpecError(f"model.{side}.embedding.vocabulary: {held}, and the tokenizer has {sizes[side]} tokens")
     return spec
 
 
-def device(name: Device) -> torch.device:
-    """Where to compute; `auto` takes a GPU if there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    elif (name == "cuda" and not torch.cuda.is_available()) or (
-        name == "mps" and not torch.backends.mps.is_available()
-    ):
-        raise SpecError(f"device: {name} isn't available on this machine", "device=auto")
-    return torch.device(name)
+def suited(spec: RunSpec, origin: ModelSpec | None = None) -> TaskSpec:
+    """A run's task as its model can learn it; `origin`: the model that it goes on from."""
+    chosen = spec.model
+    if origin is None and chosen is not None:
+        changes = {key: item for key, item in chosen.items() if key != "kind"}
+        origin = ModelSpec.parse(chosen) if chosen["kind"] == "model" else preset(chosen["kind"], **changes)
+    assert origin is not None
+    return spec.task.suited(origin)
+
+
+def described(spec: RunSpec, lexicon: Lexicon, origin: ModelSpec | None = None) -> ModelSpec:
+    """A run's model, made for its task."""
+    if origin is None:
+        assert spec.model is not None
+        return suited(spec).fitted(composed(spec.model, lexicon), lexicon)
+    return suited(spec, origin).fitted(grown(origin, len(lexicon.tokenizer)), lexicon)
 
 
 def versions() -> dict[str, str]:
@@ -149,10 +157,9 @@ class Run:
     @classmethod
     def open(cls, folder: Path) -> Run:
         """A run that was begun."""
-        path = folder / "run.yaml"
+        path = folder / RUN
         if not path.is_file():
-            there = "there is no such folder" if not folder.exists() else "there is no run.yaml in it"
-            raise CheckpointError(f"{folder}: not a run, {there}", "regard train CONFIG out=" + str(folder))
+            raise no_run(folder)
         document = read(path)
         return cls(folder, RunSpec.parse(document.tree | {"out": str(folder)}, document.where))
 
@@ -186,21 +193,44 @@ class Run:
     def _prepare(self, report: Callable[[str], None], ready: Prepared | None) -> None:
         spec, data = self.spec, self.folder / "data"
         shutil.rmtree(data, ignore_errors=True)
+        origin = None if spec.start is None else started(spec.start)
         if ready is not None:
             shutil.copytree(ready.folder, data)
             prepared = self.prepared()
         else:
-            like = None if spec.tokenizer.like is None else Path(spec.tokenizer.like) / "data"
-            prepared, log = prepare(spec.corpus, spec.tokenizer, spec.batches.longest, Path(spec.data), data, like)
+            known = origin.lexicon if origin is not None else self._like()
+            task = suited(spec, None if origin is None else origin.model.spec)
+            limits = (spec.batches.longest, Path(spec.data), data)
+            prepared, log = prepare(spec.corpus, task, spec.tokenizer, *limits, known)
             report(f"data: {log.summary()}")
             if log.reasons:
                 report(f"data: every such line is in {data / REPORT}")
-        model = self._model(prepared).build("meta")
-        sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in prepared.tokenizers))
+        if origin is None:
+            model = described(spec, prepared.lexicon).build("meta")
+        else:
+            model = self._begun(origin.model, prepared, report)
+        sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in prepared.lexicon.tokenizers))
         report(f"model: {model.parameter_count():,} parameters, a vocabulary of {sizes}")
         facts = {"versions": versions(), "data": prepared.digest, "config": self.digest}
         write(self.folder / "run.json", json.dumps(facts, indent=1).encode())
         write(self.folder / "run.yaml", self.resolved().encode())
+
+    def _like(self) -> Lexicon | None:
+        """The lexicon of another run, where this one is to have the same tokens."""
+        if self.spec.tokenizer.like is None:
+            return None
+        return Prepared.load(Path(self.spec.tokenizer.like) / "data").lexicon
+
+    def _begun(self, origin: Model, prepared: Prepared, report: Callable[[str], None]) -> Model:
+        """The model that a run goes on from, with a head for its task, kept in the run."""
+        torch.manual_seed(self.spec.seed)
+        model = described(self.spec, prepared.lexicon, origin.spec).build()
+        fresh = warmed(model, origin.state_dict())
+        if fresh:
+            report(f"model: new weights for {', '.join(fresh)}")
+        kept = {"spec": model.spec.model_dump(mode="json"), "state": {"moment": {"ranking": []}}}
+        Store(self.folder / "start").save(0, {"model": model.state_dict()}, kept, prepared.lexicon.files())
+        return model
 
     def resolved(self) -> str:
         """The run file with every default filled in."""
@@ -210,34 +240,41 @@ class Run:
     def digest(self) -> str:
         """Equal for runs that are told to do the same, wherever they are."""
         tree = self.spec.model_dump(mode="json")
-        for place in ("out", "data"):
+        for place in ("out", "data", "start"):
             del tree[place]
         return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
 
     def prepared(self) -> Prepared:
         return Prepared.load(self.folder / "data", self.spec.tokenizer.dropout)
 
-    def task(self, prepared: Prepared) -> Translate:
-        assert isinstance(self.spec.task, Translation)
-        return self.spec.task.build(prepared, self.spec.batches, self.spec.seed)
+    def task(self, prepared: Prepared, model: ModelSpec | None = None) -> Task[Any]:
+        """What is learned from the run's corpus; `model`: the one that it goes on from, if it does."""
+        return suited(self.spec, model).build(prepared, self.spec.batches, self.spec.seed)
 
-    def _model(self, prepared: Prepared) -> ModelSpec:
-        source, target = prepared.tokenizers
-        return composed(self.spec.model, len(source), len(target))
+    def _model(self, prepared: Prepared) -> Model:
+        """The model as the run begins with it."""
+        torch.manual_seed(self.spec.seed)
+        if self.spec.start is None:
+            return described(self.spec, prepared.lexicon).build()
+        first = Store(self.folder / "start").latest()
+        if first is None:
+            raise CheckpointError(f"{self.folder}/start: the model that it began from is missing or damaged")
+        model = ModelSpec.parse(first.json("spec")).build()
+        fill(model, first.tensors("model"), f"{first.path}/model.safetensors")
+        return model
 
     def trainer(self, prepared: Prepared, listeners: Sequence[Listener] = ()) -> Trainer:
         """A trainer at the start of the run."""
-        torch.manual_seed(self.spec.seed)
-        model = self._model(prepared).build()
-        identity = {"config": self.digest, "data": prepared.digest, "versions": versions()}
-        files = {name: (prepared.folder / name).read_bytes() for name in prepared.facts["tokenizers"]}
+        model = self._model(prepared)
+        facts = {"config": self.digest, "data": prepared.digest, "versions": versions()}
+        identity = facts | {"task": suited(self.spec, model.spec).model_dump()}
         return Trainer(
             model.to(device(self.spec.device)),
-            self.task(prepared),
+            self.task(prepared, model.spec),
             self.spec.train,
             listeners,
             self.store,
-            files,
+            prepared.lexicon.files(),
             identity,
             f"regard resume {self.folder}",
         )
@@ -261,97 +298,49 @@ class Run:
             yield
 
 
-def found(noun: str) -> Checkpoint:
-    """The checkpoint that `RUN`, `RUN@best`, `RUN@latest`, `RUN@average` or `RUN@step-2000` names."""
-    name, _, which = noun.partition("@")
-    folder = Path(name)
-    if not (folder / "run.yaml").is_file() and not (folder / IMPORT).is_file():
-        Run.open(folder)  # says what is wrong
-    damaged: list[str] = []
-    store, average = Store(folder / "checkpoints", warn=damaged.append), Store(folder / "average")
-    if match := re.fullmatch(r"step-(\d+)", which):
-        return store.at(int(match[1]))
-    if which not in ("", "best", "latest", "average"):
-        raise RegardError(f"{noun}: {which!r} is no checkpoint", f"{name}@best, @latest, @average or @step-N")
-    wanted = average.latest() if which in ("", "average") else None
-    if wanted is None and which == "average":
-        raise CheckpointError(f"{name}: there is no average", f"regard average {name} --last 5")
-    newest = wanted or store.latest()
-    if newest is None:
-        raise CheckpointError(damaged[0] if damaged else f"{name}: nothing was saved yet", f"regard resume {name}")
-    for line in damaged:
-        print(f"regard: {line}; an older one is used", file=sys.stderr)
-    if which in ("latest", "average") or wanted is not None:
-        return newest
-    try:
-        ranking = newest.json("state")["moment"]["ranking"]
-        return store.at(int(ranking[0][1])) if ranking else newest
-    except (TypeError, LookupError, ValueError, OverflowError):
-        raise CheckpointError(f"{newest.path}/state.json: damaged, its ranking can't be read") from None
+@dataclass
+class Origin:
+    """A model to go on from, and its tokens."""
+
+    model: Model
+    lexicon: Lexicon
 
 
-def weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
-    """The weights to use: the running average where there is one."""
-    tensors = checkpoint.tensors("model")
-    if (checkpoint.path / "average.safetensors").exists():
-        tensors |= checkpoint.tensors("average")
-    return tensors
+def started(noun: str) -> Origin:
+    """What another run, or a folder in Hugging Face layout, has to go on from."""
+    found = parts(noun)
+    if found.lexicon is None:
+        raise CheckpointError(f"{noun}: there is no tokenizer in it, and training goes on with the same tokens")
+    return Origin(found.model.float(), found.lexicon)
 
 
-def network(checkpoint: Checkpoint) -> Model:
-    """A checkpoint's model, ready to use. Shapes are compared before memory is taken."""
-    name = f"{checkpoint.path}/model.safetensors"
-    spec, tensors = ModelSpec.parse(checkpoint.json("spec")), weights(checkpoint)
-    deepest = max(stack.depth for stack in (spec.encoder, spec.decoder) if stack is not None)
-    if deepest > len(tensors):  # drawing so many layers would take its time
-        raise CheckpointError(f"{name}: {len(tensors)} weights, and the model has {deepest} layers")
-    fits(spec.build("meta"), tensors, name)
-    model = spec.build()
-    fill(model, tensors, name)
-    return model.eval()
-
-
-def load(noun: str, where: Device = "auto") -> Translator:
-    """A run, ready to translate: `load("runs/en-fr").translate("I like the green cat.", beam=5)`.
-
-    Or a folder in Hugging Face layout, if its model is an encoder and a decoder; or the npz file of `g2p-en`.
-    """
-    if noun.endswith(".npz"):
-        return pronouncer(Path(noun))
-    if is_folder(Path(noun)):
-        arrived = imported(Path(noun))
-        return _translator(noun, arrived.model.to(device(where)), arrived.tokenizers)
-    checkpoint = found(noun)
-    shared = (checkpoint.path / "tokenizer.json").exists()
-    names = ["tokenizer.json"] * 2 if shared else ["tokenizer.source.json", "tokenizer.target.json"]
-    model = network(checkpoint)
-    about = brought(checkpoint)
-    if about is not None:
-        there = all((checkpoint.path / name).exists() for name in names)
-        cutters = tuple(foreign(checkpoint.read(name), name, about["config"]) for name in names) if there else None
-        return _translator(noun, model.to(device(where)), cutters)
-    source, target = (Tokenizer.parse(checkpoint.read(name), f"{checkpoint.path}/{name}") for name in names)
-    for side, stack, tokenizer in (("encoder", model.spec.encoder, source), ("decoder", model.spec.decoder, target)):
+def grown(spec: ModelSpec, size: int) -> ModelSpec:
+    """A model's spec with room for so many tokens, if it has less."""
+    changes: dict[str, Any] = {}
+    for side, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         held = None if stack is None else stack.embedding.fields().get("vocabulary")
-        if held != len(tokenizer):
-            raise CheckpointError(f"{checkpoint.path}: its {side} knows {held} tokens, its tokenizer {len(tokenizer)}")
-    return Translator(model.to(device(where)), source, target)
+        if stack is not None and isinstance(held, int) and held < size:
+            changes[side] = stack.replace(embedding=stack.embedding.replace(vocabulary=size))
+    head = spec.head
+    if changes and head is not None and head.fields().get("size") is not None:
+        changes["head"] = head.replace(size=size)
+    return spec.replace(**changes) if changes else spec
 
 
-def brought(checkpoint: Checkpoint) -> dict[str, Any] | None:
-    """What is known of a model that came from elsewhere; None for what was trained here."""
-    about = checkpoint.json("state").get("import")
-    types = {"type": str, "class": str, "settings": dict, "config": dict}
-    if about is None:
-        return None
-    if not isinstance(about, dict) or not all(isinstance(about.get(key), kind) for key, kind in types.items()):
-        raise CheckpointError(f"{checkpoint.path}/state.json: damaged, where the model comes from can't be read")
-    return about
+def warmed(model: Model, tensors: Mapping[str, torch.Tensor]) -> list[str]:
+    """Fill a model with all weights of another that fit; the names of those that start anew.
 
-
-def _translator(noun: str, model: Model, cutters: tuple[Tokenizer, ...] | None) -> Translator:
-    """A model that came from elsewhere, if it can translate."""
-    if model.encoder is None or model.decoder is None or cutters is None:
-        lacks = "it has no tokenizer" if cutters is None else "only an encoder with a decoder translates"
-        raise InputError(f"{noun}: {lacks}", "regard.load(FOLDER).model is the network")
-    return Translator(model, cutters[0], cutters[-1])
+    A table that has gained rows keeps the old ones. What isn't the head's must fit.
+    """
+    own, fresh = model.state_dict(), list[str]()
+    for name, weight in own.items():
+        given = tensors.get(name)
+        if given is not None and given.shape == weight.shape:
+            weight.copy_(given)
+        elif given is not None and given.shape[1:] == weight.shape[1:] and len(given) < len(weight):
+            weight[: len(given)].copy_(given)
+        elif name.startswith("head.") or given is None:
+            fresh.append(name)
+        else:
+            raise CheckpointError(f"start: {name} has shape {tuple(given.shape)}, and {tuple(weight.shape)} is wanted")
+    return fresh

@@ -11,9 +11,9 @@ from typing import Any
 
 from regard.config import Document, read
 from regard.data.prepared import Prepared
-from regard.decode.pipeline import Translator
 from regard.errors import CheckpointError
-from regard.run import Run, RunSpec, load
+from regard.noun import load
+from regard.run import Run, RunSpec
 from regard.train.checkpoint import write
 from regard.train.listener import Board, Journal, Listener
 from regard.train.screen import Screen
@@ -27,7 +27,8 @@ class Fitted:
     folder: Path
     report: Report
 
-    def translator(self) -> Translator:
+    def model(self) -> Any:
+        """What was trained, ready to use: a Translator, a Writer, …"""
         return load(str(self.folder))
 
 

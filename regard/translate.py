@@ -9,19 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from regard.data.lines import lines
 from regard.data.log import Log
-from regard.data.readers import Pair, reader
 from regard.decode.pipeline import Translation, Translator, Wishes, ensemble
 from regard.decode.search import Search
-from regard.errors import DataError
 from regard.lens.grid import by_word, grid
-from regard.results import machine, record
-from regard.run import Run, load
-from regard.tasks.translation import evaluate
-from regard.train.listener import history
+from regard.noun import asked
 
 WINDOW = 512  # lines that are read, sorted and translated together
 
@@ -36,7 +30,7 @@ class Style:
 
 def translators(nouns: Sequence[str]) -> Translator:
     """One run, or an ensemble of several."""
-    return ensemble([load(noun) for noun in nouns])
+    return ensemble([asked(noun, Translator, "only one that learned to translate translates") for noun in nouns])
 
 
 def translate_lines(
@@ -95,45 +89,3 @@ def _bar(files: Sequence[Path]) -> Iterator[Callable[[], None]]:
 
 def _count(file: Path) -> int:
     return sum(1 for _ in lines(str(file), Log("repair")))
-
-
-def evaluated(nouns: Sequence[str], files: Sequence[str], settings: Search, out: Path | None) -> dict[str, Any]:
-    """Every measure on a test set: files that are given, or what the first run kept for testing."""
-    pairs = _pairs(nouns[0], files)
-    speaker = translators(nouns)
-    measures, texts = evaluate(speaker, pairs, settings)
-    if out is not None:
-        out.write_text("".join(text + "\n" for text in texts))
-    return measures
-
-
-def recorded(page: Path, nouns: Sequence[str], files: Sequence[str], settings: Search, found: dict[str, Any]) -> None:
-    """Write what an evaluation found to the results' page, beside how its model was trained."""
-    run = Run.open(Path(nouns[0].partition("@")[0]))
-    last = [line for line in history(run.folder / "metrics.jsonl") if line["event"] == "step"][-1]
-    name = Path(files[0]).stem if files else Path(run.spec.data).resolve().name
-    row = {
-        "model": " + ".join(Run.open(Path(noun.partition("@")[0])).spec.model["kind"] for noun in nouns),
-        "parameters": f"{load(nouns[0]).network.parameter_count():,}",
-        "trained": f"{last['seconds'] / 60:.0f} min, {last['step']:,} steps",
-        "target tokens/s": f"{last['tokens'] / last['seconds']:,.0f}",
-        "BLEU": f"{found['bleu']:.1f}",
-        "chrF": f"{found['chrf']:.1f}",
-        "exact": f"{found['exact']:.1%}",
-        "search": f"beam {settings.beam}, {found['decoding_seconds']:.1f} s for {found['sentences']:,}",
-        "machine": machine(),
-        "BLEU's signature": f"`{found['signatures']['bleu']}`",
-        "command": f"`regard eval RUN --beam {settings.beam}`",
-    }
-    record(page, f"Translation: {name}", row)
-
-
-def _pairs(noun: str, files: Sequence[str]) -> list[Pair]:
-    if not files:
-        prepared = Run.open(Path(noun.partition("@")[0])).prepared()
-        return prepared.texts("test" if prepared.has("test") else "validation")
-    log = Log("stop")
-    pairs = list(reader(files).pairs(log))
-    if not pairs:
-        raise DataError(f"{', '.join(files)}: there is nothing in it", "check the files")
-    return pairs

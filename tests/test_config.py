@@ -290,7 +290,7 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None
 
 def test_an_empty_file_lacks_what_a_run_needs(tmp_path: Path) -> None:
     lines = complaint(read(written(tmp_path, "# nothing\n")))
-    assert [line.split(": ")[0] for line in lines] == ["corpus", "model", "train", "out"]
+    assert [line.split(": ")[0] for line in lines] == ["corpus", "train", "out"]
 
 
 @pytest.mark.parametrize("text", [SMALL.encode() + b"seed: \xff\n", SMALL.encode("utf-16"), b"\x80" * 100])

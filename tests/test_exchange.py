@@ -18,8 +18,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from regard.data.corpora.english_french import pairs
 from regard.decode.pipeline import Translator, limit
 from regard.decode.search import Search
-from regard.hub.load import Imported, imported
-from regard.run import load
+from regard.hub.load import imported
+from regard.noun import Parts, load
 from tests.parity.test_hub import VOCABULARY, made
 from tests.test_cli import regard
 from tests.train.small import document
@@ -134,11 +134,11 @@ def test_load_gives_a_translator_or_the_model_as_it_is(sent: Path, tmp_path: Pat
     assert isinstance(house.load(str(sent)), Translator)
     made("gpt2", tmp_path / "gpt2")
     found = house.load(str(tmp_path / "gpt2"))
-    assert isinstance(found, Imported)
+    assert isinstance(found, Parts)
     assert found.model(torch.zeros(1, 3, dtype=torch.long)).shape == (1, 3, VOCABULARY)
     done = regard("translate", str(tmp_path / "gpt2"))
     assert done.returncode != 0
-    assert "regard.load(FOLDER).model" in done.stderr
+    assert "regard.load(NOUN).model" in done.stderr
 
 
 def test_import_says_what_a_folder_lacks(tmp_path: Path) -> None:

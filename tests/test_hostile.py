@@ -33,8 +33,8 @@ from regard.data.readers import reader
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, SpecError
 from regard.models import preset
+from regard.noun import load as loaded
 from regard.run import Run
-from regard.run import load as loaded
 from regard.train.checkpoint import MANIFEST, verified
 from regard.train.trainer import Moment, Trainer
 
@@ -131,7 +131,7 @@ def batched(tiny: Tiny) -> None:
     """Open the run, its data, and the first epoch of batches."""
     run = Run.open(tiny.folder)
     prepared = run.prepared()
-    size = min(map(len, prepared.tokenizers))
+    size = min(map(len, prepared.lexicon.tokenizers))
     places = run.task(prepared).batches(0, 0)
     try:
         for place in places:
@@ -552,9 +552,10 @@ TRICKS: dict[str, tuple[str, Callable[[bytes], bytes], Load]] = {
     "facts whose files are words": ("data/data.json", edited(files="tokenizer.json"), opened),
     "facts with a name of NUL": ("data/data.json", edited(files={"\0": "x"}), opened),
     "facts with half a letter as a name": ("data/data.json", edited(files={"\ud800": "x"}), opened),
-    "facts with a tokenizer of NUL": ("data/data.json", edited(tokenizers=["\0"]), opened),
-    "facts whose tokenizers are named twice": ("data/data.json", edited(tokenizers={"tokenizer.json": 1}), opened),
-    "facts whose pairs are words": ("data/data.json", edited(pairs="validation"), batched),
+    "facts with a column of NUL": ("data/data.json", edited(columns={"\0": 1}), opened),
+    "facts whose columns are a list": ("data/data.json", edited(columns=["source", "target"]), opened),
+    "facts with a column that has no size": ("data/data.json", edited(columns={"source": "9", "target": 9}), opened),
+    "facts whose samples are words": ("data/data.json", edited(samples="validation"), batched),
     "facts that are deep": ("data/data.json", lambda _: unfolded('"@100000@"'), opened),
     "a sentence that ends before it begins": ("data/train.source.ends", filled(-(2**62)), batched),
     "a sentence that ends nowhere": ("data/train.source.ends", filled(2**62), batched),

@@ -15,7 +15,8 @@ import torch
 
 from regard.data.corpora.english_french import pairs
 from regard.errors import DataError
-from regard.run import Run, found, weights
+from regard.noun import found, weights
+from regard.run import Run
 from tests.test_cli import Done, regard
 from tests.train.small import document
 
@@ -183,10 +184,10 @@ def test_the_doctor_looks_around() -> None:
     ("words", "status", "pieces"),
     [
         (["corpus.train={kind: tsv, path: nowhere.tsv}"], 3, ["nowhere.tsv"]),
-        (["corpus.train={kind: tsv, path: empty.tsv}"], 3, ["train", "no pair"]),
+        (["corpus.train={kind: tsv, path: empty.tsv}"], 3, ["train", "no sample"]),
         (["corpus.train={kind: text, source: two.en, target: one.fr}"], 3, ["two.en has 2 lines", "one.fr has 1"]),
         (["model.vocabulary=7"], 2, ["model.vocabulary: 7", "tokenizer"]),
-        (["model=gpt2"], 2, ["no encoder"]),
+        (["model=bert-tiny"], 2, ["no decoder"]),
         (["model.heads=7"], 2, ["heads"]),
         (["trian.steps=3"], 2, ["did you mean 'train'"]),
         (["device=cuda"], 2, ["cuda"]),

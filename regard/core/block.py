@@ -15,6 +15,7 @@ from regard.core.mixer import Mixer, MixerSpec, Part
 from regard.core.spec import FeedSpec, NormSpec, Rate, Spec, built
 from regard.core.state import Group, State
 from regard.core.view import View
+from regard.errors import InputError
 
 Place = Literal["pre", "post", "sandwich"]
 Slot = Literal["mix", "cross", "ffn"]
@@ -36,10 +37,19 @@ class Sublayer(Part):
         self.residual, self.dropout = residual, dropout
 
     def forward(self, x: Tensor, view: View, *state: State | None) -> Tensor:
-        y = self.inner(x if self.norm is None else self.norm(x), view, *state)
+        y = self.run(x if self.norm is None else self.norm(x), view, *state)
         if self.after is not None:
             y = self.after(y)
         return self.join(x, y, view)
+
+    def run(self, x: Tensor, view: View, *state: State | None) -> Tensor:
+        """What is inside; packed documents get rows of their own where a mixer would mix them."""
+        mask, inner = view.mask, self.inner
+        if mask.documents is None or not isinstance(inner, Mixer):
+            return inner(x, view, *state)
+        if any(part is not None for part in state):
+            raise InputError(f"{self.path} has a state, and these rows pack documents", "one document a row")
+        return inner(x, view) if inner.packs else mask.pack(inner(mask.unpack(x), view.apart))
 
     def join(self, x: Tensor, y: Tensor, view: View) -> Tensor:
         """Add what was computed to the stream."""
@@ -55,7 +65,7 @@ class PostSublayer(Sublayer):
     """The 2017 order: the norm comes after the sum."""
 
     def forward(self, x: Tensor, view: View, *state: State | None) -> Tensor:
-        x = self.join(x, self.inner(x, view, *state), view)
+        x = self.join(x, self.run(x, view, *state), view)
         return x if self.norm is None else self.norm(x)
 
 

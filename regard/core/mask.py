@@ -2,10 +2,14 @@
 
 One rule: a padded token changes nothing. Nobody looks at it and no state moves on it. Positions count real tokens, so
 a left-padded prompt is decoded as if it were alone. Within a row the real tokens of a chunk stand together.
+
+A whole row may pack several documents, one after the other. Positions start anew at each, and no document knows of
+its neighbours.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -15,7 +19,11 @@ from regard.errors import InputError
 
 
 class Mask:
-    """The padding of one chunk of `time` tokens after `past` real ones."""
+    """The padding of one chunk of `time` tokens after `past` real ones.
+
+    `documents`, (rows, time), tells which document of its row each token belongs to; the numbers never fall. It is for
+    whole sequences whose pads, if any, come last, and None where every row holds just one.
+    """
 
     def __init__(
         self,
@@ -24,6 +32,7 @@ class Mask:
         valid: Tensor | None = None,
         past: int | Tensor = 0,
         device: torch.device | str | None = None,
+        documents: Tensor | None = None,
     ) -> None:
         self.rows, self.time, self.past = rows, time, past
         self.device = device if valid is None else valid.device
@@ -33,13 +42,32 @@ class Mask:
             self.valid = None if bool(valid.all()) else valid
             if bool(((valid[:, 1:] & ~valid[:, :-1]).sum(1) + valid[:, 0] > 1).any()):
                 raise InputError("valid has holes: the real tokens of a row must stand together", "pad on one side")
+        self.documents = None if documents is None else self._packed(documents)
         self._tables: dict[tuple[bool, int | None, bool], Tensor | None] = {}
         self._reaches: dict[int, Tensor | None] = {}
 
+    def _packed(self, documents: Tensor) -> Tensor | None:
+        """The documents, pads counted to the last of their row; None where there is nothing to keep apart."""
+        if documents.shape != (self.rows, self.time) or documents.is_floating_point():
+            given = f"{documents.dtype} {tuple(documents.shape)}"
+            raise InputError(f"documents are integers of shape ({self.rows}, {self.time}) here, not {given}")
+        if not isinstance(self.past, int) or self.past:
+            raise InputError("packed documents are whole, and this chunk follows another", "one document a row")
+        if not self.trailing:
+            raise InputError("packed documents have pads before them", "pad at the end of the rows")
+        if self.valid is not None:
+            last = documents.gather(1, (self.counts - 1).clamp(min=0)[:, None])
+            documents = torch.where(self.valid, documents, last)
+        falls = (documents[:, 1:] < documents[:, :-1]).any(1)
+        if bool(falls.any()):
+            row = int(falls.int().argmax())
+            raise InputError(f"documents of row {row} go back to an earlier one", "number them in order: 0, 0, 1, 2, 2")
+        return documents if bool((documents != documents[:, :1]).any()) else None
+
     @property
     def uniform(self) -> bool:
-        """Whether all rows are alike: no padding here or before."""
-        return self.valid is None and isinstance(self.past, int)
+        """Whether all rows are alike: no padding here or before, and no documents packed."""
+        return self.valid is None and isinstance(self.past, int) and self.documents is None
 
     @cached_property
     def trailing(self) -> bool:
@@ -55,8 +83,11 @@ class Mask:
 
     @cached_property
     def positions(self) -> Tensor:
-        """How many real tokens came before each token: (1 or rows, time)."""
+        """How many real tokens of its document came before each token: (1 or rows, time)."""
         steps = torch.arange(self.time, device=self.device)[None]
+        if self.documents is not None:
+            first = torch.where(self.begins, steps, 0).cummax(1).values
+            return torch.minimum(steps, (self.counts - 1).clamp(min=0)[:, None]) - first
         if self.valid is not None:
             steps = (self.valid.cumsum(1) - 1).clamp(min=0)
         return steps + (self.past if isinstance(self.past, int) else self.past[:, None])
@@ -68,7 +99,9 @@ class Mask:
 
     @cached_property
     def total(self) -> int:
-        """Real tokens consumed by the longest row after the chunk."""
+        """Real tokens consumed by the longest row after the chunk; of packed documents, by the longest of them."""
+        if self.documents is not None:
+            return self.apart.mask.time
         if self.ends is None or self.blind:
             assert isinstance(self.past, int)
             return self.past + self.time
@@ -89,16 +122,19 @@ class Mask:
         narrow = far < self.time
         # pads that come last are out of a causal query's sight anyway
         padded = self.valid is not None and not (causal and self.trailing)
-        if not (narrow or padded or (explicit and causal)):
+        if not (narrow or padded or (explicit and causal) or self.documents is not None):
             return None
         index = torch.arange(self.time, device=self.device)
         distance = index[:, None] - index[None, :]  # (queries, keys)
         allowed = distance >= 0 if causal else torch.ones_like(distance, dtype=torch.bool)
         if narrow:
             allowed = allowed & (distance.abs() < far)
+        allowed = allowed[None, None]
+        if self.documents is not None:
+            allowed = allowed & (self.documents[:, None, :, None] == self.documents[:, None, None, :])
         if padded and self.valid is not None:
-            return allowed & self.valid[:, None, None, :]
-        return allowed[None, None]
+            allowed = allowed & self.valid[:, None, None, :]
+        return allowed
 
     def reach(self, slots: int) -> Tensor | None:
         """Which stored positions a causal query may look at, the chunk's among them: (1 or rows, 1, queries, slots).
@@ -135,6 +171,51 @@ class Mask:
         if self.valid is None or self.trailing:
             return x
         return torch.zeros_like(x).scatter(1, self.order[..., None].expand_as(x), x)
+
+    @cached_property
+    def begins(self) -> Tensor:
+        """Where a packed document begins: (rows, time)."""
+        assert self.documents is not None
+        changes = self.documents[:, 1:] != self.documents[:, :-1]
+        return torch.cat((torch.ones_like(changes[:, :1]), changes), 1)
+
+    @cached_property
+    def apart(self) -> Apart:
+        """The packed documents as rows of their own."""
+        begins, positions = self.begins.flatten(), self.positions.flatten()
+        first = begins.nonzero()[:, 0]  # (documents,), counting tokens through all rows
+        last = torch.cat((first[1:], first.new_tensor([begins.numel()]))) - 1
+        lengths = positions[last, None] + 1  # (documents, 1)
+        steps = torch.arange(int(lengths.max()), device=self.device)
+        document = begins.cumsum(0) - 1
+        return Apart(
+            # a pad repeats its own document's last token: nothing of another gets in
+            source=first[:, None] + torch.minimum(steps, lengths - 1),
+            home=(document * len(steps) + positions).view(self.rows, self.time),
+            mask=Mask(len(first), len(steps), steps < lengths),
+        )
+
+    def unpack(self, x: Tensor) -> Tensor:
+        """Give each packed document a row: (rows, time, width) -> (documents, longest, width)."""
+        return picked(x, self.apart.source)
+
+    def pack(self, x: Tensor) -> Tensor:
+        """The inverse of `unpack`."""
+        return picked(x, self.apart.home)
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Packed documents as rows of their own, padded at the end: who goes where, and who comes back."""
+
+    source: Tensor  # (documents, longest): which token of all the rows stands here
+    home: Tensor  # (rows, time): which place of all the documents a token went to
+    mask: Mask
+
+
+def picked(x: Tensor, index: Tensor) -> Tensor:
+    """The vectors of x, (rows, time, width), at an index that counts through all rows: (*index, width)."""
+    return x.flatten(0, 1).index_select(0, index.flatten()).unflatten(0, index.shape)
 
 
 def average(x: Tensor, valid: Tensor | None) -> Tensor:

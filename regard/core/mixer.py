@@ -1,7 +1,8 @@
 """The mixer protocol: everything that moves information between positions obeys it.
 
 (batch, time, width) in, (batch, time, width) out. With a state, a call continues where the last one ended; without
-one, it is a whole sequence. `tests/laws` holds every mixer to what that promises.
+one, it is a whole sequence. `tests/laws` holds every mixer to what that promises. Documents packed into one row need
+no care: a mixer gets each in a row of its own, unless it says that it `packs`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ class Part(nn.Module):
     def reset(self) -> None:
         """Set the weights that don't start as plain matrices do."""
 
+    def steer(self, load: Tensor) -> bool:
+        """Be told how a batch used it (`path.load`); whether that is all that keeps its use even."""
+        return False
+
 
 class Mixer(Part):
     """Mixes positions."""
@@ -31,6 +36,8 @@ class Mixer(Part):
     path = "mixer"
     causal: bool = True  # False: a position may see later ones, so there is no stepping
     recalls: bool = False  # True: it looks at a memory, so its weights are an alignment
+    grows: bool = False  # True: what it remembers grows with every position
+    packs: ClassVar[bool] = False  # True: it keeps a row's documents apart itself, by the mask's table
     leaves_final: ClassVar[bool] = False  # True: its state, at the end of a source, is worth handing on
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:

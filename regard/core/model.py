@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 import torch
+import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.core.block import Sublayer
 from regard.core.blueprint import blueprint
 from regard.core.mask import Mask
-from regard.core.mixer import Part
+from regard.core.mixer import Mixer, Part
 from regard.core.probe import Probe
 from regard.core.spec import HeadSpec, InitSpec, Spec, built
 from regard.core.stack import Stack, StackSpec
@@ -46,6 +47,18 @@ class Factors:
     vectors: Tensor  # (…, width)
     words: Tensor  # (vocabulary, width)
     bias: Tensor | None = None  # (vocabulary,)
+
+    def table(self) -> Tensor:
+        """The scores themselves: (…, vocabulary)."""
+        return F.linear(self.vectors, self.words, self.bias)
+
+    def only(self, direction: int) -> Factors:
+        """Those of one direction, where there are several: (…, directions, width)."""
+        return Factors(self.vectors[..., direction, :], self.words, self.bias)
+
+    def at(self, rows: Tensor) -> Factors:
+        """Those of some rows."""
+        return Factors(self.vectors[rows], self.words, self.bias)
 
 
 class WordHead(Part):
@@ -96,27 +109,54 @@ class Model(nn.Module):
         valid: Tensor | None = None,
         probe: Probe | None = None,
         extras: Extras | None = None,
+        documents: Tensor | None = None,
     ) -> Tensor:
-        """Logits for every position, teacher-forced: (batch, time, vocabulary) where the head is a vocabulary."""
+        """Logits for every position, teacher-forced: (batch, time, vocabulary) where the head is a vocabulary.
+
+        `documents`, (batch, time): which document of its row each token belongs to; each is read as if alone.
+        """
         stack = self._main
-        view = self._view(stack, tokens, valid, memory=memory, probe=probe, extras=extras)
-        x = stack(tokens, view)
-        return x if self.head is None else self.head(x, view)
+        view = self._view(stack, tokens, valid, memory=memory, probe=probe, extras=extras, documents=documents)
+        return self._answer(stack(tokens, view), view)
 
     def features(
-        self, tokens: Tensor, memory: Memory | None = None, *, valid: Tensor | None = None, extras: Extras | None = None
+        self,
+        tokens: Tensor,
+        memory: Memory | None = None,
+        *,
+        valid: Tensor | None = None,
+        probe: Probe | None = None,
+        extras: Extras | None = None,
+        documents: Tensor | None = None,
     ) -> Tensor:
         """What the head is given: (batch, time, width). For a loss that projects to the vocabulary by itself."""
         stack = self._main
-        return stack(tokens, self._view(stack, tokens, valid, memory=memory, extras=extras))
+        view = self._view(stack, tokens, valid, memory=memory, probe=probe, extras=extras, documents=documents)
+        return stack(tokens, view)
+
+    def answer(self, features: Tensor, *, valid: Tensor | None = None) -> Tensor:
+        """What `forward` gives, from features that were computed before. For several losses on the same features."""
+        fitting(valid, features.shape[0], features.shape[1])
+        return self._answer(features, View.of(features, valid))
 
     def factors(
-        self, tokens: Tensor, keep: Tensor, memory: Memory | None = None, *, valid: Tensor | None = None
+        self,
+        tokens: Tensor,
+        keep: Tensor,
+        memory: Memory | None = None,
+        *,
+        valid: Tensor | None = None,
+        probe: Probe | None = None,
+        documents: Tensor | None = None,
     ) -> Factors:
         """What the logits of some positions are a product of; `keep`, (batch, time): which. For losses."""
+        return self.scored(self.features(tokens, memory, valid=valid, probe=probe, documents=documents)[keep])
+
+    def scored(self, features: Tensor) -> Factors:
+        """What the logits are a product of, from features that were computed before."""
         if not isinstance(self.head, WordHead):
             raise InputError("this model has no head that scores words")
-        return self.head.factors(self.features(tokens, memory, valid=valid)[keep])
+        return self.head.factors(features)
 
     def start(self, rows: int, memory: Memory | None = None, *, room: int = 0) -> Progress:
         """The state before the first token; `room`: positions to allocate ahead."""
@@ -132,8 +172,24 @@ class Model(nn.Module):
         self, tokens: Tensor, state: Progress, *, valid: Tensor | None = None, probe: Probe | None = None
     ) -> Tensor:
         """Feed one token a row, (rows,), or more, (rows, time); logits after the last real one: (rows, vocabulary)."""
-        stack = self._steppable()
         tokens = tokens[:, None] if tokens.dim() == 1 else tokens
+        x, view = self._read(tokens, state, valid, probe)
+        mask = view.mask
+        if mask.valid is None:
+            x = x[:, -1:]
+        else:
+            last = (mask.valid * torch.arange(mask.time, device=tokens.device)).argmax(1)
+            x = x.gather(1, last[:, None, None].expand(-1, 1, x.shape[-1]))
+        return self._answer(x, view)[:, 0]
+
+    def advance(
+        self, tokens: Tensor, state: Progress, *, valid: Tensor | None = None, probe: Probe | None = None
+    ) -> Tensor:
+        """Feed a chunk, (rows, time), and move the state on; the features of all of it: (rows, time, width)."""
+        return self._read(tokens, state, valid, probe)[0]
+
+    def _read(self, tokens: Tensor, state: Progress, valid: Tensor | None, probe: Probe | None) -> tuple[Tensor, View]:
+        stack = self._steppable()
         rows, time = measured(stack, tokens, valid)
         if rows != state.rows:
             raise InputError(f"{rows} rows of tokens for a state of {state.rows} rows")
@@ -141,12 +197,19 @@ class Model(nn.Module):
         view = View(mask, memory=state.memory, probe=probe)
         x = stack(tokens, view, state.blocks)
         state.advance(mask)
-        if mask.valid is None:
-            x = x[:, -1:]
-        else:
-            last = (mask.valid * torch.arange(mask.time, device=tokens.device)).argmax(1)
-            x = x.gather(1, last[:, None, None].expand(-1, 1, x.shape[-1]))
-        return (x if self.head is None else self.head(x, view))[:, 0]
+        return x, view
+
+    @property
+    def endless(self) -> bool:
+        """Whether it can read on for ever: what it remembers doesn't grow, and no table of positions runs out."""
+        table = self._main.embedding.limit
+        return table is None and not any(mixer.grows for mixer in self.mixers)
+
+    @property
+    def mixers(self) -> list[Mixer]:
+        """All that mixes positions in the stack that answers."""
+        parts = (part for block in self._main.layers() for part in (block.mixer, block.crosser))
+        return [part for part in parts if part is not None]
 
     @property
     def device(self) -> torch.device:
@@ -155,9 +218,7 @@ class Model(nn.Module):
     @property
     def alignments(self) -> tuple[str, ...]:
         """Names under which a probe sees what the decoder looks at in the memory."""
-        blocks = [] if self.decoder is None else self.decoder.layers()
-        mixers = (mixer for block in blocks for mixer in (block.mixer, block.crosser))
-        return tuple(f"{mixer.path}.weights" for mixer in mixers if mixer is not None and mixer.recalls)
+        return tuple(f"{mixer.path}.weights" for mixer in self.mixers if mixer.recalls)
 
     def reset(self) -> None:
         """Start all weights anew, as the spec's scheme and the parts say."""
@@ -183,6 +244,14 @@ class Model(nn.Module):
             raise InputError("an encoder has no next token to predict", "a model with a decoder")
         return self.decoder
 
+    def _answer(self, x: Tensor, view: View) -> Tensor:
+        if self.head is None:
+            return x
+        y = self.head(x, view)
+        if view.mask.documents is not None and y.dim() < x.dim():
+            raise InputError("the head gives one answer a row, and these rows pack documents", "one document a row")
+        return y
+
     def _view(
         self,
         stack: Stack,
@@ -192,11 +261,12 @@ class Model(nn.Module):
         memory: Memory | None = None,
         probe: Probe | None = None,
         extras: Extras | None = None,
+        documents: Tensor | None = None,
     ) -> View:
         rows, time = measured(stack, inputs, valid)
         if memory is not None:
             memory = memory.serve(rows)
-        return View(Mask(rows, time, valid, 0, inputs.device), memory, probe, extras or {})
+        return View(Mask(rows, time, valid, 0, inputs.device, documents), memory, probe, extras or {})
 
 
 def measured(stack: Stack, inputs: Tensor, valid: Tensor | None) -> tuple[int, int]:
@@ -204,10 +274,15 @@ def measured(stack: Stack, inputs: Tensor, valid: Tensor | None) -> tuple[int, i
     rows, time = stack.embedding.measure(inputs)  # type: ignore[operator]
     if not rows or not time:
         raise InputError(f"there is nothing to read: {rows} rows of {time} positions")
+    fitting(valid, rows, time)
+    return rows, time
+
+
+def fitting(valid: Tensor | None, rows: int, time: int) -> None:
+    """Refuse a `valid` that isn't a truth for each position."""
     if valid is not None and (valid.shape != (rows, time) or valid.dtype != torch.bool):
         given = f"{valid.dtype} {tuple(valid.shape)}"
         raise InputError(f"valid is a torch.bool of shape ({rows}, {time}) here, not {given}", "mask.bool()")
-    return rows, time
 
 
 class ModelSpec(Spec):

@@ -239,6 +239,11 @@ class AbsoluteSpec(Spec):
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
 
+    @property
+    def limit(self) -> int | None:
+        """How many positions there are; None: no end."""
+        return None
+
     def build(self, width: int) -> nn.Module:
         raise NotImplementedError
 

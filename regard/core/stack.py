@@ -4,40 +4,59 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, Self
 
+import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from regard.core.block import Block, BlockSpec
 from regard.core.mixer import Part
-from regard.core.spec import Depth, EmbeddingSpec, NormSpec, RelativeSpec, Size, Spec, built
+from regard.core.spec import Count, Depth, EmbeddingSpec, NormSpec, RelativeSpec, Size, Spec, built
 from regard.core.state import Group, State
 from regard.core.view import View
+from regard.errors import InputError
+
+SPACING = 4  # of scattered positions, when a model is used
 
 
 class Stack(Part):
     """Inputs to hidden vectors: (batch, time, width)."""
 
     def __init__(
-        self, embedding: nn.Module, blocks: list[Block], norm: nn.Module | None, bias: nn.Module | None
+        self,
+        embedding: nn.Module,
+        blocks: list[Block],
+        norm: nn.Module | None,
+        bias: nn.Module | None,
+        blend: Blend | None = None,
+        scatter: int = 0,
     ) -> None:
         super().__init__()
         self.embedding = embedding
         self.blocks = nn.ModuleList(blocks)
         self.norm = norm
         self.bias = bias
+        self.blend = blend
+        self.scatter = scatter
         self.recompute = False  # whoever trains may trade time for memory
 
     def forward(self, inputs: Tensor, view: View, state: Group | None = None) -> Tensor:
         view.bias = self.bias
+        if self.scatter:
+            view.scattered = scattered(view, self.scatter, self.training)
         x = self.embedding(inputs, view)
         states = state.parts if state is not None else (None,) * len(self.blocks)
+        layers = [x]
         for block, part in zip(self.blocks, states, strict=True):
             x = (
                 self._thrifty(block, x, view)
                 if self.recompute and self.training and idle(part)
                 else block(x, view, part)
             )
+            if self.blend is not None:
+                layers.append(x)
+        if self.blend is not None:
+            x = self.blend(layers)
         return x if self.norm is None else self.norm(x)
 
     @staticmethod
@@ -52,6 +71,43 @@ class Stack(Part):
     def layers(self) -> list[Block]:
         """The blocks, as blocks."""
         return list(self.blocks)  # type: ignore[arg-type]
+
+
+def scattered(view: View, places: int, training: bool) -> Tensor:
+    """Positions among many more places, in their order (Ruoss et al. 2023): (1 or rows, time).
+
+    In training they are drawn anew for each row, so that short rows teach the places that long ones will need. When the
+    model is used, every token has a place of its own that later ones don't change: each fourth, if there are enough.
+    """
+    positions = view.positions
+    if not training:
+        return positions * SPACING
+    most = int(positions.max()) + 1
+    if most > places:
+        raise InputError(f"{most} positions can't be scattered over {places} places", f"scatter={SPACING * most}")
+    drawn = torch.rand(positions.shape[0], places, device=positions.device).argsort(1)[:, :most].sort(1).values
+    return drawn.gather(1, positions)
+
+
+class Blend(Part):
+    """A learned mix of what all layers say, the embedding among them: γ Σ softmax(s)ₖ hₖ (Peters et al. 2018)."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.shares = nn.Parameter(torch.zeros(layers))
+        self.gain = nn.Parameter(torch.ones(1))
+
+    def reset(self) -> None:
+        nn.init.zeros_(self.shares)
+        nn.init.ones_(self.gain)
+
+    def forward(self, layers: list[Tensor]) -> Tensor:
+        """The layers of (batch, time, width) as one."""
+        shares = self.gain * self.shares.softmax(0)
+        mixed = layers[0] * shares[0]
+        for layer, share in zip(layers[1:], shares[1:], strict=True):
+            mixed = mixed + share * layer
+        return mixed
 
 
 def idle(state: State | None) -> bool:
@@ -71,6 +127,8 @@ class StackSpec(Spec):
     first: tuple[BlockSpec, ...] = Field((), max_length=1024)
     norm: NormSpec | None = None
     bias: RelativeSpec | None = None  # relative positions shared by all blocks
+    blend: bool = False  # what comes out is a learned mix of all layers
+    scatter: Count = 0  # places that positions are scattered over; 0: they are counted
 
     def layout(self) -> list[BlockSpec]:
         """Every block's spec, in order."""
@@ -94,4 +152,6 @@ class StackSpec(Spec):
             [spec.build(self.width) for spec in self.layout()],
             built(self.norm, self.width),
             built(self.bias, self.bias and self.bias.shared_heads, self.width),
+            Blend(self.depth + 1) if self.blend else None,
+            self.scatter,
         )

@@ -47,6 +47,11 @@ class State:
         """Cut the graph here, for truncated back-propagation."""
         return self.map(Tensor.detach)
 
+    def recount(self) -> None:
+        """Count positions from 0 again, for a state that holds none: only what recurrences remember."""
+        for state in self._states():
+            state.length, state.lengths = 0, None
+
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` positions, or raise and change nothing."""
         if not 0 <= length <= self.length:

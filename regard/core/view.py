@@ -27,7 +27,12 @@ class View:
     extras: Mapping[str, Tensor] = field(default_factory=dict)
     bias: nn.Module | None = None  # relative positions that a whole stack shares
     room: int = 0  # positions to allocate ahead when a state is started
+    scattered: Tensor | None = None  # places that stand for the positions, in their order: (1 or rows, time)
     _made: dict[Hashable, object] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.memory is not None and self.mask.documents is not None:
+            raise InputError("a memory belongs to one sentence, and these rows pack documents", "one document a row")
 
     @classmethod
     def of(
@@ -38,19 +43,30 @@ class View:
         *,
         memory: Memory | None = None,
         probe: Probe | None = None,
+        documents: Tensor | None = None,
     ) -> View:
         """The view of a chunk (batch, time, …) that follows what a state holds."""
         past = 0 if state is None else state.past
-        return cls(Mask(x.shape[0], x.shape[1], valid, past, x.device), memory, probe)
+        return cls(Mask(x.shape[0], x.shape[1], valid, past, x.device, documents), memory, probe)
 
     @property
     def positions(self) -> Tensor:
-        """(1 or rows, time)"""
+        """How many real tokens came before each: (1 or rows, time)."""
         return self.mask.positions
+
+    @property
+    def places(self) -> Tensor:
+        """Where tokens stand, as absolute and rotary positions see it: their positions, unless they were scattered."""
+        return self.positions if self.scattered is None else self.scattered
 
     @property
     def device(self) -> torch.device | str | None:
         return self.mask.device
+
+    @property
+    def apart(self) -> View:
+        """The same call with each packed document in a row of its own; that is how a probe sees it, too."""
+        return self.once("apart", lambda: View(self.mask.apart.mask, probe=self.probe, bias=self.bias))
 
     def watcher(self, path: str, *names: str) -> See | None:
         """A function that reports a value under `path.name`, or None when nobody wants any of these names."""

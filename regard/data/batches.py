@@ -20,7 +20,7 @@ from regard.core.spec import Size, Spec
 from regard.errors import DataError
 
 T = TypeVar("T")
-Lengths = Sequence[tuple[int, int]]  # of source and target; a slice of it is all that is held at once
+Lengths = Sequence[tuple[int, ...]]  # of each sample's columns; a slice of it is all that is held at once
 RUN = 2048  # neighbours that stay in one pool
 POOL = 64  # such runs that are shuffled together
 
@@ -72,7 +72,7 @@ class BatchSpec(Spec):
         chance.shuffle(planned)
         return planned
 
-    def _cut(self, ordered: list[int], lengths: Mapping[int, tuple[int, int]]) -> list[list[int]]:
+    def _cut(self, ordered: list[int], lengths: Mapping[int, tuple[int, ...]]) -> list[list[int]]:
         """Sentences in ascending length, cut where the rectangle would outgrow the budget."""
         batches: list[list[int]] = []
         batch: list[int] = []

@@ -1,8 +1,9 @@
 """A corpus made ready: read once, cut into tokens once, and kept on disk, so that memory doesn't grow with it.
 
-`train.source` and `train.target` hold token numbers one after another, and beside each a file says where every sentence
-ends. The other splits stay text, one JSON object a line. `data.json` is written last: it has the counts, the digest of
-the text and the digests of the files, so a folder without it isn't ready and a damaged one is found out.
+Each column that the task wants is a file of numbers, one sample after another, and beside it a file says where every
+sample ends: `train.source`, `train.source.ends`. The other splits stay text, one JSON object a line. `data.json` is
+written last: it has the counts, the digest of the text and the digests of the files, so a folder without it isn't ready
+and a damaged one is found out.
 """
 
 from __future__ import annotations
@@ -11,29 +12,62 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, ClassVar, Protocol, overload
 
 import numpy as np
 
 from regard.data.corpus import SPLITS, CorpusSpec, Split
+from regard.data.lexicon import Lexicon
 from regard.data.log import Log
-from regard.data.readers import JSONL, Pair
-from regard.data.tokenizer import Tokenizer, TokenizerSpec
+from regard.data.sample import TEXTS, Form, Sample, place, vocabulary, whole
+from regard.data.tokenizer import TokenizerSpec
 from regard.errors import CheckpointError, DataError
 
 REPORT = "rejected.txt"  # every line that was left out or mended, and why
 PIECE = 2**20  # of a file that is looked at at once
-COLUMNS = ("train.source", "train.source.ends", "train.target", "train.target.ends")
+GROUP = 1000  # samples that are cut into tokens together
 TOKEN, PLACE = np.dtype("<u4"), np.dtype("<i8")
 
 
+class Wants(Protocol):
+    """What a task wants of a corpus."""
+
+    form: ClassVar[Form]
+
+    @property
+    def kind(self) -> str:
+        """What it is called."""
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        """Tokens that it needs beside the usual ones."""
+
+    def texts(self, sample: Sample) -> Sequence[str]:
+        """What its tokenizer learns from; two texts where there are two languages."""
+
+    def labels(self, sample: Sample) -> Sequence[str]:
+        """The labels in it."""
+
+    def letters(self, sample: Sample) -> Iterable[str]:
+        """The letters in it, if words are to be spelled."""
+
+    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
+        """Its columns, and what all numbers in each are below."""
+
+    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
+        """Each sample as numbers, column by column."""
+
+    def size(self, row: Mapping[str, Sequence[int]]) -> int:
+        """How many tokens of it count against the most that there may be."""
+
+
 class Column:
-    """Sentences as token numbers in a file."""
+    """Samples as numbers in a file."""
 
     def __init__(self, path: Path) -> None:
         self._tokens = os.open(path, os.O_RDONLY)
@@ -48,8 +82,8 @@ class Column:
             if file is not None:
                 os.close(file)
 
-    def whole(self, vocabulary: int) -> bool:
-        """Whether sentences end in order, at the end of the file at last, and hold no token that isn't known."""
+    def whole(self, most: int) -> bool:
+        """Whether samples end in order, at the end of the file at last, and hold only numbers below the most."""
         size, last = os.fstat(self._tokens).st_size, 0
         if os.fstat(self._ends).st_size % PLACE.itemsize or size % TOKEN.itemsize:
             return False
@@ -59,25 +93,43 @@ class Column:
                 return False
             last = int(ends[-1])
         pieces = (os.pread(self._tokens, PIECE, place) for place in range(0, size, PIECE))
-        return last * TOKEN.itemsize == size and all(np.frombuffer(p, TOKEN).max() < vocabulary for p in pieces)
+        return last * TOKEN.itemsize == size and all(np.frombuffer(p, TOKEN).max() < most for p in pieces)
 
     def bounds(self, first: int, last: int) -> list[int]:
-        """Where sentences begin, from the first to the last, and where that one ends."""
+        """Where samples begin, from the first to the last, and where that one ends."""
         size = PLACE.itemsize
         before = max(0, first - 1)
         ends = np.frombuffer(os.pread(self._ends, (last - before) * size, before * size), PLACE).tolist()
         return ends if first else [0, *ends]
 
     def __getitem__(self, n: int) -> list[int]:
+        return self.part(n, 0, None)
+
+    def part(self, n: int, first: int, last: int | None) -> list[int]:
+        """Some of a sample's numbers."""
         begin, end = self.bounds(n, n + 1)
+        begin, end = begin + first, end if last is None else min(end, begin + last)
         size = TOKEN.itemsize
-        found: list[int] = np.frombuffer(os.pread(self._tokens, (end - begin) * size, begin * size), TOKEN).tolist()
+        found: list[int] = np.frombuffer(
+            os.pread(self._tokens, max(0, end - begin) * size, begin * size), TOKEN
+        ).tolist()
         return found
+
+
+class Columns(dict[str, Column]):
+    """The columns of a corpus by name."""
+
+    def __init__(self, folder: Path, columns: Mapping[str, Column]) -> None:
+        super().__init__(columns)
+        self.folder = folder
+
+    def __missing__(self, name: str) -> Column:
+        raise CheckpointError(f"{self.folder}: it has no column {name!r}, so it was made ready for another task")
 
 
 @contextmanager
 def written(path: Path) -> Iterator[Callable[[Sequence[int]], None]]:
-    """A column's file, and the function that adds a sentence to it."""
+    """A column's file, and the function that adds a sample to it."""
     total = 0
     with path.open("wb") as tokens, path.with_name(f"{path.name}.ends").open("wb") as ends:
 
@@ -90,22 +142,22 @@ def written(path: Path) -> Iterator[Callable[[Sequence[int]], None]]:
         yield add
 
 
-class Lengths(Sequence[tuple[int, int]]):
-    """Source and target lengths, read when asked for."""
+class Lengths(Sequence[tuple[int, ...]]):
+    """The length of every sample in some columns, read when asked for."""
 
-    def __init__(self, source: Column, target: Column) -> None:
-        self.columns = source, target
+    def __init__(self, *columns: Column) -> None:
+        self.columns = columns
 
     def __len__(self) -> int:
         return len(self.columns[0])
 
     @overload
-    def __getitem__(self, index: int) -> tuple[int, int]: ...
+    def __getitem__(self, index: int) -> tuple[int, ...]: ...
 
     @overload
-    def __getitem__(self, index: slice) -> list[tuple[int, int]]: ...
+    def __getitem__(self, index: slice) -> list[tuple[int, ...]]: ...
 
-    def __getitem__(self, index: int | slice) -> tuple[int, int] | list[tuple[int, int]]:
+    def __getitem__(self, index: int | slice) -> tuple[int, ...] | list[tuple[int, ...]]:
         if isinstance(index, int):
             return self[index : index + 1][0]
         first, last, _ = index.indices(len(self))
@@ -119,27 +171,29 @@ class Prepared:
 
     folder: Path
     facts: dict[str, Any]  # what data.json says
-    source: Column
-    target: Column
-    tokenizers: tuple[Tokenizer, Tokenizer]  # of the source and of the target; one and the same if shared
+    columns: Columns  # of the training split
+    lexicon: Lexicon
 
-    @property
-    def lengths(self) -> Lengths:
-        return Lengths(self.source, self.target)
+    def __len__(self) -> int:
+        """How many samples there are to train on."""
+        return len(next(iter(self.columns.values())))
+
+    def lengths(self, *names: str) -> Lengths:
+        return Lengths(*(self.columns[name] for name in names))
 
     @property
     def digest(self) -> str:
         return str(self.facts["digest"])
 
     def has(self, split: Split) -> bool:
-        return split in self.facts["pairs"]
+        return split in self.facts["samples"]
 
-    def texts(self, split: Split) -> list[Pair]:
-        """The pairs of a small split, as text."""
+    def samples(self, split: Split) -> list[Sample]:
+        """The samples of a small split, as text."""
         if split == "train" or not self.has(split):
-            there = ", ".join(name for name in self.facts["pairs"] if name != "train") or "none"
+            there = ", ".join(name for name in self.facts["samples"] if name != "train") or "none"
             raise DataError(f"this run keeps no texts for {split!r}; there are: {there}", "--data FILE")
-        return list(JSONL(path=str(self.folder / f"{split}.jsonl")).pairs(Log("stop")))
+        return list(_spooled(self.folder, split, self.facts["form"]))
 
     @classmethod
     def load(cls, folder: Path, dropout: float = 0.0) -> Prepared:
@@ -148,32 +202,44 @@ class Prepared:
         for name, wanted in facts["files"].items():
             if digest(folder / name) != wanted:
                 raise CheckpointError(f"{folder / name}: damaged, its digest isn't the one it was written with")
-        names = facts["tokenizers"]
-        found = [Tokenizer.load(folder / name, dropout) for name in names]
-        source, target = Column(folder / "train.source"), Column(folder / "train.target")
-        for name, column, tokenizer in (("source", source, found[0]), ("target", target, found[-1])):
-            if len(column) != len(source) or not column.whole(len(tokenizer)):
-                raise CheckpointError(f"{folder}/train.{name}: damaged, its tokens aren't sentences of this vocabulary")
-        return cls(folder, facts, source, target, (found[0], found[-1]))
+        lexicon = Lexicon.read(lambda name: content(folder, name), str(folder), dropout)
+        columns = Columns(folder, {name: Column(folder / f"train.{name}") for name in facts["columns"]})
+        for name, column in columns.items():
+            if len(column) != facts["samples"]["train"] or not column.whole(facts["columns"][name]):
+                raise CheckpointError(f"{folder}/train.{name}: damaged, its numbers aren't samples of this corpus")
+        return cls(folder, facts, columns, lexicon)
+
+
+def content(folder: Path, name: str) -> bytes | None:
+    """A file's bytes, or None where there is none."""
+    try:
+        return (folder / name).read_bytes() if (folder / name).is_file() else None
+    except OSError as error:
+        raise CheckpointError(f"{folder / name}: {error.strerror}") from None
 
 
 def _facts(folder: Path) -> dict[str, Any]:
     path = folder / "data.json"
     try:
         facts = json.loads(path.read_bytes())
-        types = (("digest", str), ("files", dict), ("tokenizers", list), ("pairs", dict))
-        whole = all(isinstance(facts[key], kind) for key, kind in types) and all(
-            re.fullmatch(r"[\w-]+(\.[\w-]+)*", name, re.ASCII)
-            for name in [*facts["files"], *facts["tokenizers"], *facts["pairs"]]
-        )
-        whole = whole and {*facts["tokenizers"], *COLUMNS} <= set(facts["files"])
+        types = (("digest", str), ("files", dict), ("columns", dict), ("samples", dict))
+        names = [*facts["files"], *facts["columns"], *facts["samples"]]
+        sound = all(isinstance(facts[key], kind) for key, kind in types) and facts["form"] in TEXTS
+        sound = sound and all(re.fullmatch(r"[\w-]+(\.[\w-]+)*", name, re.ASCII) for name in names)
+        sound = sound and all(type(most) is int for most in facts["columns"].values())
+        sound = sound and set(_files(facts["columns"])) <= set(facts["files"]) and bool(facts["columns"])
+        sound = sound and "train" in facts["samples"]
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror}", "train again: the corpus was never made ready") from None
     except (ValueError, KeyError, TypeError, RecursionError):
-        whole = False
-    if not whole or not facts["tokenizers"]:
+        sound = False
+    if not sound:
         raise CheckpointError(f"{path}: damaged")
     return dict(facts)
+
+
+def _files(columns: Iterable[str]) -> list[str]:
+    return [f"train.{name}{end}" for name in columns for end in ("", ".ends")]
 
 
 def digest(path: Path) -> str:
@@ -186,30 +252,44 @@ def digest(path: Path) -> str:
 
 
 def prepare(
-    corpus: CorpusSpec, tokenizer: TokenizerSpec, longest: int, root: Path, folder: Path, vocabulary: Path | None = None
+    corpus: CorpusSpec,
+    wants: Wants,
+    tokenizer: TokenizerSpec,
+    longest: int,
+    root: Path,
+    folder: Path,
+    known: Lexicon | None = None,
 ) -> tuple[Prepared, Log]:
     """Read a corpus, learn its tokens, and write both to a folder; the log says what became of every line.
 
-    `root`: where the corpus's files are; `vocabulary`: a folder with tokenizers to take instead of learning them.
+    `root`: where the corpus's files are; `known`: a lexicon whose tokenizers are taken instead of learning them.
     """
+    corpus.must_give(wants.form, wants.kind)
     folder.mkdir(parents=True, exist_ok=True)
     log = Log(corpus.policy, folder / REPORT)
     try:
-        hashed, counts = _spool(corpus, root, folder, log)
-        names = _tokenizers(tokenizer, folder, vocabulary)
-        left_out = _encode(folder, names, longest, log)
+        hashed, counts = _spool(corpus, wants.form, root, folder, log)
+        lexicon = _lexicon(wants, tokenizer, folder, known)
+        for split in counts:
+            if split != "train":
+                check(_spooled(folder, split, wants.form), wants, lexicon, split)
+        left_out = _encode(folder, wants, lexicon, longest, log)
     finally:
         log.close()
     counts["train"] -= left_out
     if not counts["train"]:
-        raise DataError(f"no pair has at most {longest} tokens", "batches.longest=…")
+        raise DataError(f"no sample has at most {longest} tokens", "batches.longest=…")
     (folder / "train.jsonl").unlink()
-    kept = [*names, *COLUMNS]
-    kept += [f"{split}.jsonl" for split in counts if split != "train"]
+    files = lexicon.files()
+    for name, bytes_of in files.items():
+        (folder / name).write_bytes(bytes_of)
+    columns = dict(wants.columns(lexicon))
+    kept = [*files, *_files(columns), *(f"{split}.jsonl" for split in counts if split != "train")]
     facts = {
         "digest": hashed,
-        "pairs": counts,
-        "tokenizers": names,
+        "form": wants.form,
+        "samples": counts,
+        "columns": columns,
         "lines": {"kept": log.kept, "repaired": log.repaired, "skipped": log.skipped},
         "files": {name: digest(folder / name) for name in kept},
     }
@@ -217,60 +297,94 @@ def prepare(
     return Prepared.load(folder, tokenizer.dropout), log
 
 
-def _spool(corpus: CorpusSpec, root: Path, folder: Path, log: Log) -> tuple[str, dict[str, int]]:
-    """Write each split as JSON lines, whatever it came from; the digest of it all, and how many pairs there are.
+def _spool(corpus: CorpusSpec, form: Form, root: Path, folder: Path, log: Log) -> tuple[str, dict[Split, int]]:
+    """Write each split as JSON lines, whatever it came from; the digest of it all, and how many samples there are.
 
     One reading, so that standard input will do, and a generator isn't run twice.
     """
     hashed = hashlib.sha256()
-    counts: dict[str, int] = {}
+    counts: dict[Split, int] = {}
     for split in SPLITS:
         if split not in corpus.splits():
             continue
         counts[split] = 0
         with (folder / f"{split}.jsonl").open("w", encoding="utf-8") as file:
-            for source, target in corpus.pairs(split, root, log):
-                line = json.dumps({"source": source, "target": target}, ensure_ascii=False)
-                hashed.update(line.encode())
-                file.write(line + "\n")
+            for sample in corpus.samples(form, split, root, log):
+                # where a sample stood is no part of what it says
+                said = {name: value for name, value in sample.items() if name != "place"}
+                hashed.update(json.dumps(said, ensure_ascii=False).encode())
+                file.write(json.dumps(sample, ensure_ascii=False) + "\n")
                 counts[split] += 1
         if not counts[split]:
-            raise DataError(f"{split}: no pair of texts can be used: {log.summary()}", "check the corpus's files")
+            raise DataError(f"{split}: no sample can be used: {log.summary()}", "check the corpus's files")
     return hashed.hexdigest(), counts
 
 
-def _spooled(folder: Path) -> Iterator[Pair]:
-    return JSONL(path=str(folder / "train.jsonl"), longest=2**24).pairs(Log("stop"))
+def _spooled(folder: Path, split: Split, form: Form) -> Iterator[Sample]:
+    path = folder / f"{split}.jsonl"
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                sample = json.loads(line)
+            except (ValueError, RecursionError):
+                sample = None
+            if not whole(sample, form):
+                raise DataError(f"{path}:{number}: damaged, it isn't a sample of {form}")
+            yield sample
 
 
-def _tokenizers(spec: TokenizerSpec, folder: Path, vocabulary: Path | None) -> list[str]:
-    """Learn one tokenizer for both languages, or one for each; their files."""
-    names = ["tokenizer.json"] if spec.shared else ["tokenizer.source.json", "tokenizer.target.json"]
-    for side, name in enumerate(names):
-        if vocabulary is not None:
-            Tokenizer.load(vocabulary / name).save(folder / name)
-            continue
-        texts = (text for pair in _spooled(folder) for text in (pair if spec.shared else pair[side : side + 1]))
-        spec.train(texts).save(folder / name)
-    return names
+def _lexicon(wants: Wants, spec: TokenizerSpec, folder: Path, known: Lexicon | None) -> Lexicon:
+    """Learn one tokenizer for all texts of a sample, or one for each; and collect labels and letters."""
+    sides = len(wants.texts(next(_spooled(folder, "train", wants.form))))
+    if not sides:  # numbers need no words
+        spec = TokenizerSpec(pieces="byte")
+    if known is None:
+        shared = spec.shared or sides < 2
+        texts = [slice(None)] if shared else [slice(side, side + 1) for side in range(sides)]
+        learned = [
+            spec.train(
+                (text for sample in _spooled(folder, "train", wants.form) for text in wants.texts(sample)[part]),
+                wants.special,
+            )
+            for part in texts
+        ]
+        known = Lexicon((learned[0], learned[-1]))
+    else:
+        for part in known.tokenizers:
+            part.extend(wants.special)
+    labels, letters = set[str](), set[str]()
+    for sample in _spooled(folder, "train", wants.form):
+        labels.update(wants.labels(sample))
+        letters.update(wants.letters(sample))
+    return Lexicon(known.tokenizers, vocabulary(labels), vocabulary(letters), known.foreign)
 
 
-def _encode(folder: Path, names: list[str], longest: int, log: Log) -> int:
-    """Write the training pairs as numbers; how many were left out because they are too long."""
-    found = [Tokenizer.load(folder / name) for name in names]
-    pairs, number, dropped = _spooled(folder), 0, 0
-    with written(folder / "train.source") as write_source, written(folder / "train.target") as write_target:
-        while group := list(islice(pairs, 1000)):
-            sources = found[0].encode([pair[0] for pair in group])
-            targets = found[-1].encode([pair[1] for pair in group])
-            for source, target in zip(sources, targets, strict=True):
+def check(samples: Iterable[Sample], wants: Wants, lexicon: Lexicon, split: str) -> None:
+    """Insist that training has seen every label."""
+    labels = set(lexicon.labels)
+    for number, sample in enumerate(samples, 1):
+        for label in wants.labels(sample):
+            if label not in labels:
+                shown = ", ".join(lexicon.labels[:20])
+                raise DataError(
+                    f"{place(sample, split, number)}: label {label!r} never occurs in training", f"known: {shown}"
+                )
+
+
+def _encode(folder: Path, wants: Wants, lexicon: Lexicon, longest: int, log: Log) -> int:
+    """Write the training samples as numbers; how many were left out because they are too long."""
+    samples, number, dropped = _spooled(folder, "train", wants.form), 0, 0
+    with ExitStack() as stack:
+        write = {name: stack.enter_context(written(folder / f"train.{name}")) for name in wants.columns(lexicon)}
+        while group := list(islice(samples, GROUP)):
+            for sample, row in zip(group, wants.encode(group, lexicon), strict=True):
                 number += 1
-                size = max(len(source), len(target))
-                if size <= longest:
-                    write_source(source)
-                    write_target(target)
+                size = wants.size(row)
+                if size > longest:
+                    log.skip(place(sample, "train", number), f"too many tokens: {size}, and {longest} are the most")
+                    log.kept -= 1
+                    dropped += 1
                     continue
-                log.skip(f"train:pair {number}", f"too many tokens: {size}, and {longest} are the most")
-                log.kept -= 1
-                dropped += 1
+                for name, numbers in row.items():
+                    write[name](numbers)
     return dropped

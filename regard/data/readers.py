@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 from regard.core.spec import Count, FileName, Size, Spec
 from regard.data.lines import LONGEST, Line, cleaned, lines, opened
 from regard.data.log import Log
+from regard.data.sample import Form, Sample
 from regard.errors import DataError
 
 Paths = FileName | tuple[FileName, ...]
@@ -23,10 +24,11 @@ Pair = tuple[str, str]
 
 
 class ReaderSpec(Spec):
-    """Where pairs come from."""
+    """Where samples come from."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     files: ClassVar[tuple[str, ...]] = ("path",)  # the settings that name files
+    form: ClassVar[Form] = "pairs"  # of its samples
 
     def under(self, folder: Path) -> Self:
         """The same with its files looked for in a folder; absolute paths and standard input stay."""
@@ -36,6 +38,17 @@ class ReaderSpec(Spec):
 
         found = {name: tuple(placed(path) for path in listed(getattr(self, name))) for name in self.files}
         return self.replace(**found)
+
+    def samples(self, log: Log) -> Iterator[Sample]:
+        """One sample after the other; never the whole corpus in memory."""
+        raise NotImplementedError
+
+
+class PairReader(ReaderSpec):
+    """Where pairs of source and target come from."""
+
+    def samples(self, log: Log) -> Iterator[Sample]:
+        return ({"source": source, "target": target} for source, target in self.pairs(log))
 
     def pairs(self, log: Log) -> Iterator[Pair]:
         """Source and target, one pair after the other; never the whole corpus in memory."""
@@ -59,21 +72,21 @@ def listed(paths: Paths) -> tuple[str, ...]:
     return (paths,) if isinstance(paths, str) else paths
 
 
-def reader(paths: Sequence[str]) -> ReaderSpec:
+def reader(paths: Sequence[str]) -> PairReader:
     """The reader that a user means by one file, told by its name, or by a source and a target file."""
     if len(paths) == 2:
         return Text(source=paths[0], target=paths[1])
     if len(paths) != 1:
         raise DataError(f"{len(paths)} files: one with both languages, or a source and a target", "test.en test.fr")
     suffix = Path(paths[0].removesuffix(".gz")).suffix.removeprefix(".").lower()
-    kinds: dict[str, type[ReaderSpec]] = {"tsv": TSV, "txt": TSV, "jsonl": JSONL, "po": PO}
+    kinds: dict[str, type[PairReader]] = {"tsv": TSV, "txt": TSV, "jsonl": JSONL, "po": PO}
     if suffix not in kinds:
         known = ", ".join(f".{name}" for name in kinds)
         raise DataError(f"{paths[0]}: its name ends in none of {known}", "two files, or a file in one of these formats")
     return kinds[suffix](path=paths[0])  # type: ignore[call-arg]
 
 
-class Text(ReaderSpec):
+class Text(PairReader):
     """Two files, or two lists of files, whose lines are translations of each other."""
 
     files: ClassVar[tuple[str, ...]] = ("source", "target")
@@ -102,7 +115,7 @@ class Text(ReaderSpec):
             yield one, other
 
 
-class TSV(ReaderSpec):
+class TSV(PairReader):
     """One line a pair, columns divided by tabs; columns count from 0."""
 
     kind: Literal["tsv"] = "tsv"
@@ -134,7 +147,7 @@ class TSV(ReaderSpec):
         return Line(line.place, found[self.source], repaired), Line(line.place, found[self.target])
 
 
-class JSONL(ReaderSpec):
+class JSONL(PairReader):
     """One JSON object a line."""
 
     kind: Literal["jsonl"] = "jsonl"
@@ -173,7 +186,7 @@ class JSONL(ReaderSpec):
         return source, target
 
 
-class PO(ReaderSpec):
+class PO(PairReader):
     """A gettext catalogue: `msgid` and `msgstr`; a plural pairs with the last form; fuzzy entries are left out."""
 
     kind: Literal["po"] = "po"
@@ -237,7 +250,7 @@ def unquoted(text: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-class TMX(ReaderSpec):
+class TMX(PairReader):
     """A translation memory: `<tu>` with a `<tuv>` for each language; `en` matches `en-GB` too."""
 
     kind: Literal["tmx"] = "tmx"

@@ -1,8 +1,9 @@
 """Tokenizers, by the `tokenizers` library: trained on the training data, and saved as one `tokenizer.json`.
 
-BPE (Sennrich et al. 2016, with the dropout of Provilkov et al. 2020), unigram (Kudo 2018), WordPiece, whole words,
-characters, bytes. Bytes give back any text; BPE, unigram and characters whatever is written with characters that the
-corpus has; WordPiece and words lose the spaces around punctuation. All bring accents to one form (NFC).
+BPE (Sennrich et al. 2016, with the dropout of Provilkov et al. 2020), BPE over bytes (Radford et al. 2019), unigram
+(Kudo 2018), WordPiece, whole words, words as they are given, characters, bytes. Bytes, alone or merged, give back any
+text; BPE, unigram and characters whatever is written with characters that the corpus has; WordPiece and words lose the
+spaces around punctuation. All bring accents to one form (NFC).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from random import Random
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
 
 from regard.core.spec import FileName, Rate, Size, Spec
@@ -26,7 +27,8 @@ from regard.errors import DataError
 
 PAD, UNKNOWN, BEGIN, END = "[PAD]", "[UNK]", "[BOS]", "[EOS]"
 SPECIAL = (PAD, UNKNOWN, BEGIN, END)
-Kind = Literal["bpe", "unigram", "wordpiece", "word", "character", "byte"]
+SEPARATOR, MASK = "[SEP]", "[MASK]"  # for tasks that need them; they come after the others
+Kind = Literal["bpe", "byte-bpe", "unigram", "wordpiece", "word", "given", "character", "byte"]
 
 # No piece has both letters and punctuation, so that `cat` is one word before a comma, a full stop and a question mark;
 # an apostrophe stays with what it ends: l'|ami, don'|t.
@@ -52,17 +54,19 @@ class TokenizerSpec(Spec):
             raise ValueError(f"dropout: {self.pieces} has no merges to leave out; try pieces=bpe")
         return self
 
-    def train(self, texts: Iterable[str]) -> Tokenizer:
-        """Learn the pieces of a corpus, which is read once."""
+    def train(self, texts: Iterable[str], more: Sequence[str] = ()) -> Tokenizer:
+        """Learn the pieces of a corpus, which is read once; `more`: special tokens beside the usual ones."""
         engine = self._blank()
-        trainer = self._trainer()
+        # a mask takes the space before it along, as the word that it hides does
+        special: list[str | AddedToken] = [*SPECIAL, *(AddedToken(token, lstrip=token == MASK) for token in more)]
+        trainer = self._trainer(special)
         if trainer is None:
-            engine.add_special_tokens(list(SPECIAL))
+            engine.add_special_tokens(special)
         else:
             engine.train_from_iterator(texts, trainer)
-        if trainer is not None and engine.get_vocab_size() <= len(SPECIAL):
+        if trainer is not None and engine.get_vocab_size() <= len(special):
             raise DataError("there is no text to learn a vocabulary from", "check the training files")
-        return Tokenizer(engine, self.dropout)
+        return Tokenizer(engine, self.dropout).named()
 
     def _blank(self) -> Engine:
         """An engine that has learned nothing yet."""
@@ -85,19 +89,23 @@ class TokenizerSpec(Spec):
             return model, pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), BOUNDS]), decoders.Metaspace()
         if self.pieces == "wordpiece":
             return models.WordPiece(unk_token=UNKNOWN), words, decoders.WordPiece()
-        if self.pieces == "word":
-            return models.WordLevel(unk_token=UNKNOWN), words, None
+        if self.pieces in ("word", "given"):
+            cut = words if self.pieces == "word" else pre_tokenizers.WhitespaceSplit()
+            return models.WordLevel(unk_token=UNKNOWN), cut, None
         if self.pieces == "character":
             each = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
             return models.WordLevel(unk_token=UNKNOWN), each, decoders.Fuse()
-        raw = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        return models.BPE(vocab=_bytes(), merges=[]), raw, decoders.ByteLevel()
+        raw = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=self.pieces == "byte-bpe")
+        model = models.BPE() if self.pieces == "byte-bpe" else models.BPE(vocab=_bytes(), merges=[])
+        return model, raw, decoders.ByteLevel()
 
-    def _trainer(self) -> Any:
+    def _trainer(self, special: list[str | AddedToken]) -> Any:
         """What fills the vocabulary; None for bytes, which need nothing."""
-        common: Any = {"vocab_size": self.vocabulary, "special_tokens": list(SPECIAL), "show_progress": False}
+        common: Any = {"vocab_size": self.vocabulary, "special_tokens": special, "show_progress": False}
         if self.pieces == "bpe":
             return trainers.BpeTrainer(**common)
+        if self.pieces == "byte-bpe":
+            return trainers.BpeTrainer(**common, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()))
         if self.pieces == "unigram":
             return trainers.UnigramTrainer(**common, unk_token=UNKNOWN)
         if self.pieces == "wordpiece":
@@ -121,13 +129,38 @@ class Tokenizer:
     unknown: int = 1
     begin: int = 2
     end: int = 3
+    separator: int | None = None
+    mask: int | None = None
 
     def __len__(self) -> int:
         return self.engine.get_vocab_size()
 
+    def named(self) -> Tokenizer:
+        """This one, once it knows its further special tokens by their names."""
+        self.separator, self.mask = (self.engine.token_to_id(token) for token in (SEPARATOR, MASK))
+        return self
+
+    def extend(self, tokens: Sequence[str]) -> None:
+        """Add the special tokens that it lacks, after all others."""
+        have = {SEPARATOR: self.separator, MASK: self.mask}
+        missing = [token for token in tokens if have[token] is None]
+        self.engine.add_special_tokens([AddedToken(token, lstrip=token == MASK) for token in missing])
+        numbers = {token: self.engine.token_to_id(token) for token in missing}
+        self.separator = numbers.get(SEPARATOR, self.separator)
+        self.mask = numbers.get(MASK, self.mask)
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Numbers for each text, without begin or end."""
         return [found.ids for found in self.engine.encode_batch(list(texts), add_special_tokens=False)]
+
+    @cached_property
+    def begins(self) -> list[bool]:
+        """For each token, whether a word begins with it."""
+        pieces = self.pieces(range(len(self)))
+        if any(piece.startswith("##") for piece in pieces):
+            return [not piece.startswith("##") for piece in pieces]
+        sign = next((sign for sign in ("▁", "Ġ") if any(piece.startswith(sign) for piece in pieces)), "")
+        return [piece.startswith(sign) for piece in pieces]
 
     def tokens(self, text: str) -> list[str]:
         """The pieces that a text is cut into."""
@@ -172,12 +205,13 @@ class Tokenizer:
         for number, token in enumerate(SPECIAL):
             if known.get(token) != number:
                 raise DataError(f"{name}: {token} is {known.get(token)} there, and {number} is expected")
-        if sorted(engine.get_vocab().values()) != list(range(len(known))):
-            raise DataError(f"{name}: its {len(known)} pieces aren't numbered from 0 to {len(known) - 1}")
+        numbers = sorted(engine.get_vocab().values())
+        if numbers != list(range(len(numbers))):
+            raise DataError(f"{name}: its {len(numbers)} pieces aren't numbered from 0 to {len(numbers) - 1}")
         strange = sorted(set(_kinds(json.loads(content))) - KINDS)
         if strange:
             raise DataError(f"{name}: {strange[0]} isn't a part of our tokenizers")
-        return cls(engine, dropout)
+        return cls(engine, dropout).named()
 
 
 def parsed(content: bytes, name: str) -> Engine:

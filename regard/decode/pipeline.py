@@ -13,6 +13,7 @@ from regard.data.batches import padded
 from regard.data.tokenizer import Tokenizer
 from regard.decode.ensemble import Ensemble
 from regard.decode.filters import Demands
+from regard.decode.prompted import Prompted
 from regard.decode.search import Hypothesis, Search, search
 from regard.errors import InputError, RegardError
 
@@ -59,10 +60,19 @@ class Wishes:
 class Translator:
     """A network, or several, with the tokenizers that it was trained with."""
 
-    network: Model | Ensemble
+    network: Model | Ensemble | Prompted
     source: Tokenizer
     target: Tokenizer
     search: Search = field(default_factory=Search)  # the settings unless others are given
+
+    @property
+    def begin(self) -> int:
+        """What a translation begins with: for a decoder alone, what stands between source and target."""
+        if not isinstance(self.network, Prompted):
+            return self.target.begin
+        if self.target.separator is None:
+            raise InputError("a decoder alone translates after a separator, and this tokenizer has none")
+        return self.target.separator
 
     def translate(self, text: str, *, attention: bool = False, **settings: Any) -> Translation:
         """The best translation of a text: `translate("I like the green cat.", beam=5)`."""
@@ -107,7 +117,7 @@ class Translator:
             self.network,
             memory,
             len(sources),
-            self.target.begin,
+            self.begin,
             self.target.end,
             settings,
             demands,
@@ -151,5 +161,7 @@ def ensemble(translators: Sequence[Translator]) -> Translator:
                 "train the second with tokenizer.like=FIRST_RUN",
             )
     networks = [part.network for part in translators]
+    if any(isinstance(network, Prompted) for network in networks):
+        raise RegardError("an ensemble is of models with an encoder", "one run at a time")
     models = [network for network in networks if isinstance(network, Model)]
     return Translator(Ensemble(models), first.source, first.target, first.search)

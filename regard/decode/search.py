@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 import torch
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from regard.core.probe import Probe, Record
@@ -46,7 +46,7 @@ class Search(Spec):
     groups: Size = 1  # of the beam, each kept from what the others write
     diversity: Rate = 0.5  # what a token costs that an earlier group has just written
     length: Literal["gnmt", "average", "none"] = "gnmt"
-    alpha: Positive = 0.6  # of GNMT's length penalty
+    alpha: Annotated[float, Field(gt=0, le=10)] = 0.6  # of GNMT's length penalty
     coverage: Rate = 0.0  # GNMT's beta: a penalty for source words that nobody looked at
     sample: bool = False
     seed: Count = 0

@@ -68,6 +68,15 @@ class Imported:
     tokenizers: tuple[Tokenizer, Tokenizer] | None  # of the source and the target, mostly one and the same
     unused: list[str]  # tensors of heads that this model doesn't have
 
+    @property
+    def labels(self) -> list[str]:
+        """What the classes or tags of its head are called."""
+        named = self.plan.config.get("id2label")
+        if not isinstance(named, dict) or self.model.spec.head is None:
+            return []
+        count = self.model.spec.head.fields().get("classes", self.model.spec.head.fields().get("tags", 0))
+        return [str(named.get(str(n), named.get(n, f"LABEL_{n}"))) for n in range(count)]
+
 
 def is_folder(path: Path) -> bool:
     """Whether it looks like Hugging Face layout."""

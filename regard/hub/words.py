@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,11 @@ def foreign(content: bytes, name: str, config: Mapping[str, Any]) -> Tokenizer:
 def _wrapped(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokenizer:
     """With the numbers of its special tokens, as config.json tells them."""
     end = config.get("eos_token_id")
+    first, closing, mask = (_known(engine, names) for names in (("[CLS]",), ("[SEP]",), ("[MASK]", "<mask>")))
     ids = {
         "pad": config.get("pad_token_id"),
-        "begin": config.get("decoder_start_token_id", config.get("bos_token_id")),
-        "end": end[0] if isinstance(end, list) and end else end,
+        "begin": config.get("decoder_start_token_id", config.get("bos_token_id", first)),
+        "end": end[0] if isinstance(end, list) and end else closing if end is None else end,
     }
     size = engine.get_vocab_size()
     for name, number in ids.items():
@@ -50,7 +51,12 @@ def _wrapped(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokeniz
             raise DataError(f"{folder}/config.json: {name}: {number!r} isn't a token of {size}")
     # a model that never pads still needs something to fill rectangles with: nobody looks at it
     filled = {name: 0 if number is None else number for name, number in ids.items()}
-    return Tokenizer(engine, unknown=0, **filled)
+    return Tokenizer(engine, unknown=0, **filled, separator=closing, mask=mask)
+
+
+def _known(engine: Engine, names: Sequence[str]) -> int | None:
+    """The number of the first of these tokens that there is."""
+    return next((number for name in names if (number := engine.token_to_id(name)) is not None), None)
 
 
 def _engine(folder: Path, kind: str) -> Engine | None:

@@ -74,6 +74,7 @@ class MultiHead(Mixer):
     """softmax(q kᵀ / √size) v for each head, side by side, then projected."""
 
     names = ("weights",)
+    packs = True
 
     def __init__(self, spec: Attention, width: int) -> None:
         super().__init__()
@@ -83,6 +84,7 @@ class MultiHead(Mixer):
         self.scale = spec.scale or self.size**-0.5
         self.causal = spec.causal or spec.over_memory
         self.recalls = spec.over_memory
+        self.grows = spec.window is None and not spec.over_memory
         source = spec.memory or width
         self.query = nn.Linear(width, self.heads * self.size, bias=spec.bias)
         self.key = nn.Linear(source, self.kv_heads * self.size, bias=spec.bias)

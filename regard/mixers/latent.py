@@ -48,6 +48,8 @@ class Latent(MixerSpec):
 
 class LatentAttention(Mixer):
     names = ("weights",)
+    packs = True
+    grows = True
 
     def __init__(self, spec: Latent, width: int) -> None:
         super().__init__()

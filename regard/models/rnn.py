@@ -1,4 +1,6 @@
-"""Recurrent language models: RNN, LSTM and GRU (Mikolov et al. 2010; Zaremba et al. 2014)."""
+"""Recurrent models: RNN, LSTM and GRU that predict the next word (Mikolov et al. 2010; Zaremba et al. 2014), and one
+that reads both ways, to label words (Graves & Schmidhuber 2005).
+"""
 
 from __future__ import annotations
 
@@ -23,17 +25,26 @@ class RNN(Settings):
     depth: Depth = 2
     vocabulary: Size = 10000
     tied: bool = True
+    both: bool = False  # an encoder that reads both ways, without a head until a task gives it one
     dropout: Rate = 0.2
 
 
 def compose(s: RNN) -> ModelSpec:
-    block = BlockSpec(mix=Recurrent(cell=s.cell), residual=False, dropout=s.dropout)
+    mixer = Recurrent(cell=s.cell, direction="both" if s.both else "forward")
+    block = BlockSpec(mix=mixer, residual=False, dropout=s.dropout)
     embedding = Tokens(vocabulary=s.vocabulary, dropout=s.dropout)
+    stack = StackSpec(width=s.width, depth=s.depth, embedding=embedding, blocks=(block,))
+    if s.both:
+        return ModelSpec(encoder=stack, init=Xavier())
     return ModelSpec(
-        decoder=StackSpec(width=s.width, depth=s.depth, embedding=embedding, blocks=(block,)),
+        decoder=stack,
         head=Vocabulary(tied=s.tied, bias=True, size=s.vocabulary),
         init=Xavier(),
     )
 
 
-family = Family(RNN, compose, {"rnn": {"cell": "rnn"}, "lstm": {"cell": "lstm"}, "gru": {"cell": "gru"}})
+family = Family(
+    RNN,
+    compose,
+    {"rnn": {"cell": "rnn"}, "lstm": {"cell": "lstm"}, "gru": {"cell": "gru"}, "bilstm": {"cell": "lstm", "both": True}},
+)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.core.dropout import dropout
 from regard.core.mixer import Part
 from regard.core.spec import AbsoluteSpec, Count, EmbeddingSpec, NormSpec, Rate, Size, built, divides
+from regard.core.stack import StackSpec
 from regard.core.view import View
 from regard.errors import InputError, SpecError
 
@@ -43,6 +44,7 @@ class Embedding(Part):
     """Inputs to vectors; `table` holds the token vectors that a head or another stack may use too."""
 
     table: nn.Embedding | None
+    limit: int | None = None  # positions that it has vectors for; None: no end
 
     def measure(self, inputs: Tensor) -> tuple[int, int]:
         """Rows and positions that the inputs will make."""
@@ -63,6 +65,7 @@ class Lookup(Embedding):
             self.__dict__["tokens"] = table
         self.project = nn.Linear(size, part, bias=False) if size != part else None
         self.position: nn.Module | None = built(spec.position, width)
+        self.limit = None if spec.position is None else spec.position.limit
         self.segments = nn.Embedding(spec.segments, width) if spec.segments else None
         self.norm: nn.Module | None = built(spec.norm, width)
 
@@ -90,6 +93,75 @@ class Lookup(Embedding):
         if self.norm is not None:
             x = self.norm(x)
         return dropout(x, self.spec.dropout) if self.spec.dropout and self.training else x
+
+
+class Spelled(EmbeddingSpec):
+    """A word's vector beside what a stack of its own makes of the word's letters (Ling et al. 2015)."""
+
+    kind: Literal["spelled"] = "spelled"
+    words: EmbeddingSpec
+    letters: StackSpec
+
+    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+        if self.letters.width >= width:
+            raise SpecError(f"letters.width: {self.letters.width}, and the words' vectors need a part of width {width}")
+        return Spelling(self, width, table)
+
+
+class Spelling(Embedding):
+    """Letters come as extras: `spellings`, (words, letters), 0 where a word has ended; `spelled`, (rows, time)."""
+
+    def __init__(self, spec: Spelled, width: int, table: nn.Embedding | None) -> None:
+        super().__init__()
+        self.words: Embedding = spec.words.build(width - spec.letters.width, table)  # type: ignore[assignment]
+        self.letters = spec.letters.build()
+        self.limit = self.words.limit
+
+    @property
+    def table(self) -> nn.Embedding | None:  # type: ignore[override]
+        return self.words.table
+
+    def measure(self, inputs: Tensor) -> tuple[int, int]:
+        return self.words.measure(inputs)
+
+    def forward(self, inputs: Tensor, view: View) -> Tensor:
+        missing = [name for name in ("spellings", "spelled") if name not in view.extras]
+        if missing:
+            raise InputError(f"this model reads letters, and there are no {missing[0]}", "extras={'spellings': …}")
+        spellings = view.extras["spellings"]
+        inside = View.of(spellings, spellings > 0)
+        states = self.letters(spellings, inside)  # (words, letters, width)
+        found = states.masked_fill(~(spellings > 0)[..., None], -torch.inf).amax(1)
+        return torch.cat((self.words(inputs, view), found[view.extras["spelled"]]), -1)
+
+
+class Numbers(EmbeddingSpec):
+    """Several numbers at each position, projected to a vector."""
+
+    kind: Literal["numbers"] = "numbers"
+    channels: Size = 1
+
+    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+        return Readings(self, width)
+
+
+class Readings(Embedding):
+    table = None
+
+    def __init__(self, spec: Numbers, width: int) -> None:
+        super().__init__()
+        self.channels = spec.channels
+        self.project = nn.Linear(spec.channels, width)
+
+    def measure(self, inputs: Tensor) -> tuple[int, int]:
+        if inputs.dim() != 3 or inputs.shape[2] != self.channels or not inputs.is_floating_point():
+            given = f"{inputs.dtype} {tuple(inputs.shape)}"
+            raise InputError(f"numbers are floats of shape (rows, time, {self.channels}), not {given}")
+        return inputs.shape[0], inputs.shape[1]
+
+    def forward(self, inputs: Tensor, view: View) -> Tensor:
+        found: Tensor = self.project(inputs)
+        return found
 
 
 class Patches(EmbeddingSpec):
@@ -123,6 +195,7 @@ class Tiles(Embedding):
         super().__init__()
         self.spec = spec
         self.project = nn.Linear(spec.channels * spec.patch**2, width)
+        self.limit = spec.count + spec.first
         self.first = nn.Parameter(torch.zeros(1, 1, width)) if spec.first else None
         self.position = nn.Parameter(torch.zeros(1, spec.count + spec.first, width))
 

@@ -160,3 +160,30 @@ class Tagger(Part):
 
     def forward(self, x: Tensor, view: View) -> Tensor:
         return self.tags(F.dropout(x, self.dropout, self.training))
+
+
+class Dual(HeadSpec):
+    """An answer, and words beside it: for a language model that learns to classify (Radford et al. 2018)."""
+
+    kind: Literal["dual"] = "dual"
+    answer: HeadSpec
+    words: HeadSpec
+
+    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+        return Pair(self, width, table)
+
+
+class Pair(WordHead):
+    def __init__(self, spec: Dual, width: int, table: nn.Embedding | None) -> None:
+        super().__init__()
+        self.answer, self.words = spec.answer.build(width, table), spec.words.build(width, table)
+        if not isinstance(self.words, WordHead):
+            raise SpecError(f"head.words: {spec.words.kind} scores no words", "words=vocabulary")
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        found: Tensor = self.answer(x, view)
+        return found
+
+    def factors(self, x: Tensor) -> Factors:
+        assert isinstance(self.words, WordHead)
+        return self.words.factors(x)

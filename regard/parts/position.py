@@ -43,7 +43,7 @@ class Waves(nn.Module):
 
     def forward(self, view: View) -> Tensor:
         even = torch.arange(0, self.width, 2, device=view.device, dtype=torch.float32)
-        angles = view.positions[..., None] * torch.exp(even * (-math.log(self.base) / self.width))
+        angles = view.places[..., None] * torch.exp(even * (-math.log(self.base) / self.width))
         waves = torch.stack((angles.sin(), angles.cos()), -2 if self.halves else -1)
         return waves.flatten(-2)  # (1 or rows, time, width)
 
@@ -53,6 +53,10 @@ class Learned(AbsoluteSpec):
 
     kind: Literal["learned"] = "learned"
     context: Size
+
+    @property
+    def limit(self) -> int | None:
+        return self.context
 
     def build(self, width: int) -> nn.Module:
         return Places(self.context, width)
@@ -67,12 +71,13 @@ class Places(nn.Module):
 
     def forward(self, view: View) -> Tensor:
         context = self.table.num_embeddings
-        if view.mask.total > context:
+        total = view.mask.total if view.scattered is None else int(view.places.max()) + 1
+        if total > context:
             raise InputError(
-                f"{view.mask.total} positions, and the model has learned vectors for {context}",
+                f"{total} positions, and the model has learned vectors for {context}",
                 "shorten the input, or use a model with a longer context",
             )
-        return self.table(view.positions.clamp(max=context - 1))  # a pad after the last place looks anywhere
+        return self.table(view.places.clamp(max=context - 1))  # a pad after the last place looks anywhere
 
 
 class Position(Part):
@@ -222,7 +227,7 @@ class Rotation(Position):
             rates, gain = frequencies(self.size, self.spec.base), 1.0
         else:
             rates, gain = scaling.frequencies(self.size, self.spec.base, view.mask.total), scaling.gain
-        angles = view.positions[:, None, :, None] * rates.to(view.device)
+        angles = view.places[:, None, :, None] * rates.to(view.device)
         return angles.cos() * gain, angles.sin() * gain
 
 

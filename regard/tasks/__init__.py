@@ -1,1 +1,5 @@
 """What is learned. A task makes batches, computes the loss and evaluates; a model does none of these."""
+
+from regard.folder import load
+
+load(__name__, __path__)

@@ -1,18 +1,28 @@
-"""What every task is: batches in an order that can be resumed, a loss, and an evaluation."""
+"""What every task is: what it wants of a corpus and of a model, batches in an order that can be resumed, a loss, and an
+evaluation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from random import Random
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from torch import Tensor
 
-from regard.core.model import Model
+from regard.core.model import Model, ModelSpec
 from regard.core.spec import Spec
+from regard.data.batches import BatchSpec, ahead, endless
+from regard.data.lexicon import Lexicon
+from regard.data.prepared import Prepared
+from regard.data.sample import Form, Sample
+from regard.errors import SpecError
 
 B = TypeVar("B")
 Pulse = Callable[[], None]  # called now and then in long work; it may raise to end it
+Rows = Callable[[int], Iterator[tuple[Any, float]]]  # the batches of an epoch, and how much of it is done with each
 
 
 class TaskSpec(Spec):
@@ -20,6 +30,52 @@ class TaskSpec(Spec):
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     usual: ClassVar[str | None] = "translation"
+    form: ClassVar[Form]  # of the samples that it learns from
+    special: ClassVar[tuple[str, ...]] = ()  # tokens that it needs beside the usual ones
+
+    def suited(self, model: ModelSpec) -> Self:
+        """This task as a model of such a make can learn it."""
+        return self
+
+    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+        """A model that can learn this, made from what was asked for: mostly, one with another head."""
+        return model
+
+    def texts(self, sample: Sample) -> Sequence[str]:
+        """What tokenizers learn from; two texts where there are two languages."""
+        raise NotImplementedError
+
+    def labels(self, sample: Sample) -> Sequence[str]:
+        """The labels in a sample."""
+        return ()
+
+    def letters(self, sample: Sample) -> Iterable[str]:
+        """The letters in a sample, if words are to be spelled."""
+        return ()
+
+    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
+        """What a sample becomes: columns of numbers, and what the numbers in each are below."""
+        raise NotImplementedError
+
+    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
+        """Each sample as numbers, column by column."""
+        raise NotImplementedError
+
+    def size(self, row: Mapping[str, Sequence[int]]) -> int:
+        """How many tokens of a sample count against the most that there may be."""
+        return max(len(numbers) for numbers in row.values())
+
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Task[Any]:
+        """The task on one corpus."""
+        raise NotImplementedError
+
+    def speaker(self, network: Model, lexicon: Lexicon) -> Any:
+        """What a user asks, once the model has learned."""
+        raise NotImplementedError
+
+    def evaluated(self, speaker: Any, samples: Sequence[Sample]) -> Mapping[str, Any]:
+        """Every measure of a trained model on samples that it hasn't seen, with intervals."""
+        raise NotImplementedError
 
 
 @dataclass
@@ -32,20 +88,65 @@ class Place(Generic[B]):
     share: float  # of the epoch that is done with it
 
 
-class Task(Protocol[B]):
+class Task(ABC, Generic[B]):
     """One thing to learn from one corpus."""
 
     goal: str  # the measure that says which checkpoint is best
     rising: bool  # whether more of it is better
 
+    @abstractmethod
     def batches(self, epoch: int, position: int) -> Generator[Place[B], None, None]:
         """Batches from a place in the order on, for ever."""
 
+    @abstractmethod
     def loss(self, model: Model, batch: B) -> Tensor:
         """The sum over what is predicted, so that batches of different sizes can be added up."""
 
+    @abstractmethod
     def size(self, batch: B) -> int:
         """How many predictions that is."""
 
+    @abstractmethod
     def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
         """Measures on what isn't trained on; None if there is nothing of the kind."""
+
+    def settle(self) -> None:
+        """A step was made."""
+
+    def memory(self) -> Mapping[str, Tensor]:
+        """What the next batch needs to know of this one, for a checkpoint."""
+        return {}
+
+    def recall(self, model: Model, memory: Mapping[str, Tensor]) -> None:
+        """Be again where a checkpoint was saved."""
+
+
+def by_length(prepared: Prepared, batches: BatchSpec, seed: int, *columns: str) -> Rows:
+    """Samples of like length together, in an order that follows from seed and epoch."""
+    lengths, total = prepared.lengths(*columns), len(prepared)
+
+    def plan(epoch: int) -> Iterator[tuple[list[int], float]]:
+        done = 0
+        for rows in batches.plan(lengths, seed, epoch):
+            done += len(rows)
+            yield rows, done / total
+
+    return plan
+
+
+def served(
+    rows: Rows, make: Callable[[Any, Random], B], seed: int, epoch: int, position: int
+) -> Generator[Place[B], None, None]:
+    """Batches from a place on, made ahead of the model; what chance does to one follows from its place alone."""
+
+    def made() -> Iterator[Place[B]]:
+        for number, place, (chosen, share) in endless(rows, epoch, position):
+            yield Place(number, place, make(chosen, Random(f"{seed}/{number}/{place}")), share)
+
+    return ahead(made())
+
+
+def one_stack(model: ModelSpec, task: str) -> None:
+    """Insist on an encoder or a decoder alone."""
+    if model.encoder is not None and model.decoder is not None:
+        raise SpecError(f"model: it has an encoder and a decoder, and {task} needs one of them", "model=bert-tiny")

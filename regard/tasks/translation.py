@@ -8,35 +8,88 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
 
-from regard.core.model import Model
+from regard.core.model import Model, ModelSpec
 from regard.core.spec import Rate
-from regard.data.batches import Batch, BatchSpec, ahead, assembled, endless
+from regard.data.batches import Batch, BatchSpec, assembled, padded
+from regard.data.lexicon import Lexicon
 from regard.data.prepared import Prepared
 from regard.data.readers import Pair
-from regard.data.tokenizer import Tokenizer
+from regard.data.sample import Form, Sample
+from regard.data.tokenizer import SEPARATOR, Tokenizer
 from regard.decode.pipeline import Translator
+from regard.decode.prompted import Prompted
 from regard.decode.search import Search
+from regard.errors import SpecError
 from regard.tasks.entropy import cross_entropy
-from regard.tasks.task import Place, Pulse, TaskSpec
+from regard.tasks.routing import Routing
+from regard.tasks.task import Place, Pulse, Task, TaskSpec, by_length, served
 
 
 class Translation(TaskSpec):
-    """Learn to translate."""
+    """Learn to translate: with an encoder and a decoder, or with a decoder alone that reads `source [SEP] target`."""
 
+    form: ClassVar[Form] = "pairs"
     kind: Literal["translation"] = "translation"
     smoothing: Rate = 0.1  # of the target's probability, shared among all words
     search: Search = Search()  # how validation translates while training goes on
+    joined: bool = False  # source and target in one sequence, for a decoder alone
+
+    @property
+    def special(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (SEPARATOR,) if self.joined else ()
+
+    def suited(self, model: ModelSpec) -> Self:
+        return self.replace(joined=model.encoder is None)
+
+    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+        if model.decoder is None:
+            raise SpecError("model: it has no decoder, and translation writes with one", "model=transformer-tiny")
+        if self.joined and lexicon.tokenizers[0] is not lexicon.tokenizers[1]:
+            raise SpecError("tokenizer.shared: a decoder alone reads both languages", "tokenizer.shared=true")
+        return model
+
+    def texts(self, sample: Sample) -> Sequence[str]:
+        return sample["source"], sample["target"]
+
+    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
+        source, target = lexicon.tokenizers
+        return {"source": len(source), "target": len(target)}
+
+    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
+        source, target = lexicon.tokenizers
+        sources = source.encode([sample["source"] for sample in samples])
+        targets = target.encode([sample["target"] for sample in samples])
+        return [{"source": one, "target": other} for one, other in zip(sources, targets, strict=True)]
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Translate:
         return Translate(self, prepared, batches, seed)
+
+    def speaker(self, network: Model, lexicon: Lexicon) -> Translator:
+        source, target = lexicon.tokenizers
+        if network.encoder is not None:
+            return Translator(network, source, target, self.search)
+        return Translator(Prompted(network), source, target, self.search)
+
+    def told(self, samples: Sequence[Sample], texts: Sequence[str]) -> dict[str, Any]:
+        """What else there is to say of translations."""
+        return {}
+
+    def evaluated(self, speaker: Translator, samples: Sequence[Sample]) -> Mapping[str, Any]:
+        measures, texts = evaluate(speaker, paired(samples))
+        return measures | self.told(samples, texts)
+
+
+def paired(samples: Sequence[Sample]) -> list[Pair]:
+    """Samples as pairs of texts."""
+    return [(sample["source"], sample["target"]) for sample in samples]
 
 
 @dataclass
@@ -50,49 +103,41 @@ class Scores:
     signatures: dict[str, str]
 
 
-class Translate:
+class Translate(Task[Batch]):
     """The task on one prepared corpus."""
 
     goal, rising = "bleu", True
 
     def __init__(self, spec: Translation, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
         self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
-        self.source, self.target = prepared.tokenizers
-        self.validation = prepared.texts("validation") if prepared.has("validation") else []
+        self.source, self.target = prepared.lexicon.tokenizers
+        self.validation = prepared.samples("validation") if prepared.has("validation") else []
 
     def batches(self, epoch: int, position: int) -> Generator[Place[Batch], None, None]:
         """Prepared ahead of the model; which sentences and which cuts of them follows from the place alone."""
-        return ahead(self._assembled(epoch, position))
+        rows = by_length(self.prepared, self.plan, self.seed, "source", "target")
+        return served(rows, self._made, self.seed, epoch, position)
 
-    def _assembled(self, epoch: int, position: int) -> Iterator[Place[Batch]]:
-        lengths, total = self.prepared.lengths, len(self.prepared.source)
-
-        def plan(number: int) -> Iterator[tuple[list[int], float]]:
-            done = 0
-            for rows in self.plan.plan(lengths, self.seed, number):
-                done += len(rows)
-                yield rows, done / total
-
-        for number, place, (rows, share) in endless(plan, epoch, position):
-            chance = Random(f"{self.seed}/{number}/{place}")
-            sources = cut([self.prepared.source[n] for n in rows], self.source, chance)
-            targets = cut([self.prepared.target[n] for n in rows], self.target, chance)
-            batch = assembled(sources, targets, self.source.pad, self.target.begin, self.target.end)
-            yield Place(number, place, batch, share)
+    def _made(self, rows: list[int], chance: Random) -> Batch:
+        columns = self.prepared.columns
+        sources = cut([columns["source"][n] for n in rows], self.source, chance)
+        targets = cut([columns["target"][n] for n in rows], self.target, chance)
+        return assembled(sources, targets, self.source.pad, self.target.begin, self.target.end)
 
     def size(self, batch: Batch) -> int:
         return batch.tokens
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        return loss(model, batch, self.spec.smoothing)
+        routing = Routing(model)
+        return loss(model, batch, self.spec.smoothing, routing, self.target) + routing.cost(batch.tokens)
 
     def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
         if not self.validation:
             return None
-        translator = Translator(model, self.source, self.target, self.spec.search)
-        measures, _ = evaluate(translator, self.validation, pulse=pulse)
+        translator = self.spec.speaker(model, self.prepared.lexicon)
+        measures, texts = evaluate(translator, paired(self.validation), pulse=pulse)
         del measures["decoding_seconds"]  # a run that goes on must journal the same
-        return measures
+        return measures | self.spec.told(self.validation, texts)
 
 
 def cut(rows: list[list[int]], tokenizer: Tokenizer, chance: Random) -> list[list[int]]:
@@ -101,21 +146,47 @@ def cut(rows: list[list[int]], tokenizer: Tokenizer, chance: Random) -> list[lis
     return rows if cutter is None else [cutter(row, chance) for row in rows]
 
 
-def loss(model: Model, batch: Batch, smoothing: float = 0.0) -> Tensor:
-    """The sum of cross-entropies over the real target tokens."""
+def loss(
+    model: Model,
+    batch: Batch,
+    smoothing: float = 0.0,
+    routing: Routing | None = None,
+    tokenizer: Tokenizer | None = None,
+) -> Tensor:
+    """The sum of cross-entropies over the real target tokens; `tokenizer`: for a decoder alone, which reads both."""
     device = model.device
+    probe = None if routing is None else routing.probe
+    if model.encoder is None:
+        assert tokenizer is not None
+        tokens, valid, kept = (part.to(device) for part in in_one(batch, tokenizer))
+        factors = model.factors(tokens[:, :-1], kept, valid=valid[:, :-1], probe=probe)
+        return cross_entropy(factors, tokens[:, 1:][kept], smoothing)
     target, valid = batch.target.to(device), batch.target_valid.to(device)
     memory = model.encode(batch.source.to(device), batch.source_valid.to(device))
     kept = valid[:, 1:]
-    factors = model.factors(target[:, :-1], kept, memory, valid=valid[:, :-1])
+    factors = model.factors(target[:, :-1], kept, memory, valid=valid[:, :-1], probe=probe)
     return cross_entropy(factors, target[:, 1:][kept], smoothing)
+
+
+def in_one(batch: Batch, tokenizer: Tokenizer) -> tuple[Tensor, Tensor, Tensor]:
+    """`source [SEP] target [EOS]` in each row, where it is real, and which tokens predict a part of the target."""
+    assert tokenizer.separator is not None
+    rows, kept = [], []
+    sizes = zip(batch.source_valid.sum(1).tolist(), batch.target_valid.sum(1).tolist(), strict=True)
+    for row, (before, after) in enumerate(sizes):
+        source = batch.source[row, : before - 1].tolist()  # without its end: the separator is one
+        rows.append([*source, tokenizer.separator, *batch.target[row, 1:after].tolist()])
+        kept.append(([False] * len(source)) + [True] * (after - 1))
+    tokens, valid = padded(rows, tokenizer.pad)
+    flags = [row + [False] * (tokens.shape[1] - 1 - len(row)) for row in kept]
+    return tokens, valid, torch.tensor(flags)
 
 
 def evaluate(
     translator: Translator, pairs: Sequence[Pair], settings: Search | None = None, *, pulse: Pulse = lambda: None
 ) -> tuple[dict[str, Any], list[str]]:
     """Every measure of a translator on pairs of texts, and its translations."""
-    network = translator.network
+    network = translator.network.model if isinstance(translator.network, Prompted) else translator.network
     measures: dict[str, Any] = {}
     if isinstance(network, Model):
         measures["loss"] = likelihood(network, translator, pairs, pulse)
@@ -146,7 +217,7 @@ def likelihood(network: Model, translator: Translator, pairs: Sequence[Pair], pu
         group = order[first : first + 64]
         rows = [sources[n] for n in group], [targets[n] for n in group]
         batch = assembled(*rows, source.pad, target.begin, target.end)
-        total += float(loss(network, batch))
+        total += float(loss(network, batch, tokenizer=target))
         tokens += batch.tokens
     return total / tokens
 

@@ -1,7 +1,8 @@
 """Optimizers: Adam, AdamW, SGD, Adafactor; which weights decay; and their state as named tensors.
 
-Matrices decay, and biases, norms and other vectors don't. A state is tensors by the weight's name, so it can be saved
-as plain data and read back into a model that is built anew.
+Matrices decay, and biases, norms and other vectors don't. Lower blocks may learn more slowly than upper ones, as in
+fine-tuning. A state is tensors by the weight's name, so it can be saved as plain data and read back into a model that
+is built anew.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.core.spec import Positive, Rate, Spec
+from regard.core.stack import Stack
 from regard.errors import CheckpointError
+from regard.train.adapt import plain
 
+Fraction = Annotated[float, Field(gt=0, le=1)]
 Decay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -26,9 +30,12 @@ class OptimizerSpec(Spec):
     usual: ClassVar[str | None] = "adamw"
     rate: Positive = 1e-3  # the peak; the schedule multiplies it
     decay: Decay = 0.0  # of matrices
+    layerwise: Fraction = 1.0  # each block's rate is so much of that of the block above it
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        return self.make(groups(model, self.decay))
+        optimizer = self.make(groups(model, self.decay, self.layerwise))
+        set_rate(optimizer, self.rate)
+        return optimizer
 
     def make(self, parameters: list[dict[str, Any]]) -> torch.optim.Optimizer:
         raise NotImplementedError
@@ -79,18 +86,46 @@ class Adafactor(OptimizerSpec):
         return torch.optim.Adafactor(parameters, self.rate)
 
 
-def groups(model: nn.Module, decay: float) -> list[dict[str, Any]]:
-    """Matrices, which decay, and the rest, which doesn't; in the order of their names."""
-    named = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
-    matrices = [weight for _, weight in named if weight.dim() > 1]
-    others = [weight for _, weight in named if weight.dim() <= 1]
-    parts = ((matrices, decay), (others, 0.0))
-    return [{"params": weights, "weight_decay": amount} for weights, amount in parts if weights]
+def groups(model: nn.Module, decay: float, layerwise: float = 1.0) -> list[dict[str, Any]]:
+    """Matrices, which decay, and the rest, which doesn't; in the order of their names.
+
+    Where lower blocks learn more slowly (Howard & Ruder 2018), that is so for each `factor` of the rate, from the head
+    down: a block's is `layerwise` times that of the block above it.
+    """
+    below = levels(model)
+    found: dict[tuple[float, bool], list[Tensor]] = {}
+    for name, weight in model.named_parameters():
+        if weight.requires_grad:
+            found.setdefault((layerwise ** below[name], weight.dim() > 1), []).append(weight)
+    return [
+        {"params": found[factor, matrix], "weight_decay": decay if matrix else 0.0, "factor": factor}
+        for factor, matrix in sorted(found, reverse=True)
+    ]
+
+
+def levels(model: nn.Module) -> dict[str, int]:
+    """How far below the head each weight stands.
+
+    The head and what follows a stack's last block: 0; its top block: 1; its embedding, and positions that all of its
+    blocks share: its depth + 1. A table that several parts use stands where it is owned.
+    """
+    found = dict.fromkeys((name for name, _ in model.named_parameters()), 0)
+    for path, stack in model.named_modules():
+        if isinstance(stack, Stack):
+            depth = len(stack.blocks)
+            for name, _ in stack.named_parameters():
+                part, _, rest = name.partition(".")
+                if part == "blocks":
+                    found[f"{path}.{name}"] = depth - int(rest.partition(".")[0])
+                elif part in ("embedding", "bias"):
+                    found[f"{path}.{name}"] = depth + 1
+    return found
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """The rate at the head; lower weights have their share of it."""
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group["factor"]
 
 
 def packed(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
@@ -99,20 +134,22 @@ def packed(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tens
     for name, weight in model.named_parameters():
         for key, value in optimizer.state.get(weight, {}).items():
             if value is not None:
-                found[f"{name}/{key}"] = value if isinstance(value, Tensor) else torch.tensor(value)
+                found[f"{plain(name)}/{key}"] = value if isinstance(value, Tensor) else torch.tensor(value)
     return found
 
 
 def unpack(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Put a saved state back."""
-    names = {id(weight): name for name, weight in model.named_parameters()}
+    names = {id(weight): plain(name) for name, weight in model.named_parameters()}
     order = [weight for group in optimizer.param_groups for weight in group["params"]]
     numbers = {names[id(weight)]: number for number, weight in enumerate(order)}
     state: dict[int, dict[str, Tensor]] = {}
     for path, tensor in tensors.items():
         name, _, key = path.rpartition("/")
         if name not in numbers:
-            raise CheckpointError(f"optimizer.safetensors: the model has no weight {name!r}")
+            frozen = name in names.values()
+            told = f"weight {name!r} was trained, and is frozen now" if frozen else f"the model has no weight {name!r}"
+            raise CheckpointError(f"optimizer.safetensors: {told}")
         weight = order[numbers[name]]
         if key in ("exp_avg", "exp_avg_sq", "momentum_buffer") and tensor.shape != weight.shape:
             shapes = f"{tuple(tensor.shape)}, and the weight {tuple(weight.shape)}"

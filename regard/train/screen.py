@@ -66,12 +66,13 @@ class Screen(Listener):
             self.live.update(Text(f"step {moment.step:,}  evaluating …"), refresh=True)
 
     def evaluated(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
-        shown = {name: value for name, value in measures.items() if isinstance(value, float)}
+        floats = {name: value for name, value in measures.items() if isinstance(value, float)}
+        shown = {name: value for name, value in floats.items() if not name.endswith(("_low", "_high"))}
         if not self.header:
-            self.console.print("".join(f"{name:>12}" for name in ("step", "time", *shown)), soft_wrap=True)
+            self.console.print("".join(f"{name:>15}" for name in ("step", "time", *shown)), soft_wrap=True)
             self.header = True
         cells = [f"{moment.step:,}", clock(moment.seconds), *(f"{value:.4g}" for value in shown.values())]
-        self.console.print("".join(f"{cell:>12}" for cell in cells) + ("  best" if best else ""), soft_wrap=True)
+        self.console.print("".join(f"{cell:>15}" for cell in cells) + ("  best" if best else ""), soft_wrap=True)
 
     def ended(self, moment: Moment) -> None:
         if self.live:

@@ -26,6 +26,7 @@ from regard.core.spec import Count, Positive, Rate, Size, Spec
 from regard.core.stack import Stack
 from regard.errors import CheckpointError, Divergence, Stopped
 from regard.tasks.task import Place, Task
+from regard.train.adapt import AdaptSpec, adapters, freeze, restore
 from regard.train.checkpoint import Checkpoint, Files, Store
 from regard.train.listener import Listener, Step
 from regard.train.optimizer import AdamW, OptimizerSpec, packed, set_rate, unpack
@@ -53,11 +54,15 @@ class TrainSpec(Spec):
     best: Size = 1  # of the best, so many
     precision: Literal["fp32", "bf16"] = "fp32"
     recompute: bool = False  # keep only each block's input, and run it again for the gradient
+    freeze: tuple[str, ...] = ()  # weights that stay as they are, by name: encoder.blocks.[0-3].*
+    adapt: AdaptSpec | None = None  # train adapters beside frozen matrices, and the head
 
     @model_validator(mode="after")
     def check(self) -> Self:
         if not any((self.steps, self.epochs, self.tokens, self.minutes)):
             raise ValueError("how long? set one of steps, epochs, tokens, minutes")
+        if self.adapt is not None and self.ema:
+            raise ValueError("ema: there is no running average of adapters; try ema=0")
         return self
 
 
@@ -114,6 +119,10 @@ class Trainer:
         self.model, self.task, self.spec, self.listeners = model, task, spec, listeners
         self.store, self.files, self.identity, self.resume = store, files or {}, identity or {}, resume
         self.moment = Moment()
+        if spec.freeze:
+            freeze(model, spec.freeze)
+        if spec.adapt is not None:
+            spec.adapt.attach(model)
         self.optimizer = spec.optimizer.build(model)
         self.names = [name for name, _ in model.named_parameters()]
         self.weights: list[Tensor] = [weight for _, weight in model.named_parameters()]
@@ -164,6 +173,7 @@ class Trainer:
             raise self._divergence(loss, gradient, rate, places)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        self.task.settle()
         self._average()
         last = places[-1]
         moment.step += 1
@@ -257,14 +267,21 @@ class Trainer:
         """Write all that the next step follows from."""
         if self.store is None or self.saved == self.moment.step:
             return
-        tensors = {
-            "model": self.model.state_dict(),
+        tensors: dict[str, Mapping[str, Tensor]] = {
             "optimizer": packed(self.optimizer, self.model),
             "generators": generators(self.model.device),
         }
+        state = {**self.identity, "moment": asdict(self.moment)}
+        if self.spec.adapt is None:
+            tensors["model"] = self.model.state_dict()
+        else:
+            tensors["adapter"] = adapters(self.model)
+            state["adapt"] = self.spec.adapt.model_dump(mode="json")
         if self.mean:
             tensors["average"] = dict(zip(self.names, self.mean, strict=True))
-        data = {"state": {**self.identity, "moment": asdict(self.moment)}, "spec": self.model.spec.model_dump()}
+        if memory := self.task.memory():
+            tensors["memory"] = memory
+        data = {"state": state, "spec": self.model.spec.model_dump()}
         spare = [step for _, step in self.moment.ranking]
         written = self.store.save(self.moment.step, tensors, data, self.files, spare)
         self.saved = self.moment.step
@@ -272,12 +289,17 @@ class Trainer:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Be again where a checkpoint was saved."""
-        fill(self.model, checkpoint.tensors("model"), f"{checkpoint.path}/model.safetensors")
+        if self.spec.adapt is None:
+            fill(self.model, checkpoint.tensors("model"), f"{checkpoint.path}/model.safetensors")
+        else:
+            restore(self.model, checkpoint.tensors("adapter"))
         unpack(self.optimizer, self.model, checkpoint.tensors("optimizer"))
         if self.mean:
             found = checkpoint.tensors("average")
             self.mean = [found[name].to(self.model.device) for name in self.names]
         restore_generators(checkpoint.tensors("generators"), self.model.device)
+        if (checkpoint.path / "memory.safetensors").exists():
+            self.task.recall(self.model, checkpoint.tensors("memory"))
         try:
             self.moment = TypeAdapter(Moment).validate_python(checkpoint.json("state")["moment"])
         except (KeyError, TypeError, ValueError) as error:

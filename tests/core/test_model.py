@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from regard.core.block import BlockSpec
 from regard.core.model import Model, ModelSpec
@@ -131,6 +132,101 @@ def test_dropout_on_the_weights_is_unbiased_and_only_in_training() -> None:
     torch.testing.assert_close(draws.mean(0), calm, atol=0.05, rtol=0.05)
 
 
+LENGTHS = [[4, 1, 5], [10], [2, 6]]  # of the documents of each row
+PACKABLE: dict[str, dict[str, Any]] = {
+    "gpt2": {"heads": 2, "context": 10},
+    "llama-tiny": {"heads": 2, "kv_heads": 1, "hidden": 24},
+    "deepseek-tiny": {},
+    "lstm": {},
+    "mamba-130m": {},
+    "hybrid": {"every": 2, "heads": 2},
+    "ssm": {},
+    "ntm": {},
+}
+
+
+def documents_of(lengths: list[list[int]], time: int) -> tuple[Tensor, Tensor]:
+    """Which document each token of the rows belongs to, and which tokens are real."""
+    numbers = [[number for number, length in enumerate(row) for _ in range(length)] for row in lengths]
+    valid = [[place < len(row) for place in range(time)] for row in numbers]
+    return torch.tensor([row + [0] * (time - len(row)) for row in numbers]), torch.tensor(valid)
+
+
+def assert_as_if_alone(model: Model) -> None:
+    """Packed rows give what each of their documents gives in a row of its own."""
+    tokens = torch.randint(9, (3, 10), generator=torch.Generator().manual_seed(1))
+    documents, valid = documents_of(LENGTHS, 10)
+    found = model(tokens, valid=valid, documents=documents)
+    for row, lengths in enumerate(LENGTHS):
+        for number in range(len(lengths)):
+            mine = (documents[row] == number) & valid[row]
+            torch.testing.assert_close(found[row, mine], model(tokens[row, mine][None])[0], atol=2e-5, rtol=1e-4)
+    features = model.features(tokens, valid=valid, documents=documents)
+    torch.testing.assert_close(model.answer(features, valid=valid), found)
+
+
+@pytest.mark.parametrize("name", PACKABLE)
+@torch.no_grad()
+def test_packed_documents_are_read_as_if_alone(name: str) -> None:
+    torch.manual_seed(0)
+    assert_as_if_alone(preset(name, width=16, depth=2, vocabulary=9, **PACKABLE[name]).build().eval())
+
+
+@pytest.mark.parametrize("name", BIASED)
+@torch.no_grad()
+def test_packed_documents_keep_their_distances(name: str) -> None:
+    assert_as_if_alone(BIASED[name])
+
+
+@torch.no_grad()
+def test_packed_documents_are_read_both_ways_as_if_alone() -> None:
+    torch.manual_seed(0)
+    assert_as_if_alone(preset("bert-base", width=16, heads=2, depth=2, vocabulary=9, head="masking").build().eval())
+
+
+@torch.no_grad()
+def test_a_row_may_be_longer_than_the_context_when_its_documents_are_not() -> None:
+    model = preset("gpt2", width=16, heads=2, depth=1, vocabulary=9, context=4).build().eval()
+    tokens = torch.randint(9, (1, 8))
+    assert model(tokens, documents=torch.tensor([[0] * 4 + [1] * 4])).shape == (1, 8, 9)
+    with pytest.raises(InputError, match="5 positions"):
+        model(tokens, documents=torch.tensor([[0] * 3 + [1] * 5]))
+
+
+def test_packed_documents_learn_as_if_alone_when_blocks_are_recomputed() -> None:
+    torch.manual_seed(0)
+    model = preset("hybrid", width=16, heads=2, every=2, depth=2, vocabulary=9).build()
+    tokens, (documents, valid) = torch.randint(9, (3, 10)), documents_of(LENGTHS, 10)
+    grads = []
+    for recompute in (False, True):
+        model.decoder.recompute = recompute  # type: ignore[union-attr]
+        loss = model(tokens, valid=valid, documents=documents)[valid].square().sum()
+        grads.append(torch.autograd.grad(loss, list(model.parameters())))
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@torch.no_grad()
+def test_the_factors_of_packed_documents_are_those_of_their_scores() -> None:
+    model = preset("lstm", width=16, depth=1, vocabulary=9).build().eval()
+    tokens, (documents, valid) = torch.randint(9, (3, 10)), documents_of(LENGTHS, 10)
+    found = model.factors(tokens, valid, valid=valid, documents=documents)
+    bias = 0 if found.bias is None else found.bias
+    expected = model(tokens, valid=valid, documents=documents)[valid]
+    torch.testing.assert_close(found.vectors @ found.words.T + bias, expected)
+
+
+@torch.no_grad()
+def test_a_head_answers_from_features_that_were_computed_before() -> None:
+    model = preset("bert-base", width=16, heads=2, depth=1, vocabulary=9).build().eval()
+    tokens, valid = torch.randint(9, (2, 4)), torch.tensor([[False, True, True, True], [True] * 4])
+    features = model.features(tokens, valid=valid)
+    torch.testing.assert_close(model.answer(features, valid=valid), model(tokens, valid=valid))
+    assert not torch.allclose(model.answer(features), model(tokens, valid=valid))
+    with pytest.raises(InputError, match=r"shape \(2, 4\)"):
+        model.answer(features, valid=valid[:, 1:])
+
+
 class TestWhatDoesNotFit:
     model = preset("gpt2", width=64, depth=1, vocabulary=9).build().eval()
 
@@ -149,6 +245,17 @@ class TestWhatDoesNotFit:
             self.model(torch.zeros(1, 3, dtype=torch.long), valid=torch.tensor([[True, False, True]]))
         with pytest.raises(InputError, match=r"mask\.bool"):
             self.model(torch.zeros(1, 3, dtype=torch.long), valid=torch.ones(1, 3, dtype=torch.long))
+
+    def test_packed_documents_and_a_head_that_sums_up_a_row(self) -> None:
+        model = preset("bert-base", width=16, heads=2, depth=1, vocabulary=9).build().eval()
+        with pytest.raises(InputError, match="one answer a row"):
+            model(torch.zeros(1, 3, dtype=torch.long), documents=torch.tensor([[0, 0, 1]]))
+
+    def test_packed_documents_and_a_memory(self) -> None:
+        model = preset("transformer-base", width=16, heads=2, depth=1, vocabulary=9).build().eval()
+        tokens = torch.zeros(1, 3, dtype=torch.long)
+        with pytest.raises(InputError, match="belongs to one sentence"):
+            model(tokens, model.encode(tokens), documents=torch.tensor([[0, 0, 1]]))
 
 
 def stack(width: int = 16, vocabulary: int = 9, **block: Any) -> StackSpec:

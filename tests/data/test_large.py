@@ -19,13 +19,14 @@ from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
 from regard.data.prepared import prepare
 from regard.data.tokenizer import TokenizerSpec
+from regard.tasks.translation import Translation
 from regard.machine import peak_memory
 
 for name in sys.argv[1:]:
     folder = Path(name)
     corpus = CorpusSpec.parse({"kind": "files", "train": {"kind": "text", "source": "train.en", "target": "train.fr"}})
-    ready, _ = prepare(corpus, TokenizerSpec(vocabulary=2000), 10_000, folder, folder / "data")
-    plan = BatchSpec(tokens=4096, longest=10_000).plan(ready.lengths, 1, 0)
+    ready, _ = prepare(corpus, Translation(), TokenizerSpec(vocabulary=2000), 10_000, folder, folder / "data")
+    plan = BatchSpec(tokens=4096, longest=10_000).plan(ready.lengths("source", "target"), 1, 0)
     sentences = sum(len(rows) for rows in plan)
     print(len(ready.source), sentences, peak_memory())
 """

@@ -14,13 +14,13 @@ from unittest.mock import patch
 import pytest
 
 from regard.data.log import Log, Policy
-from regard.data.readers import ReaderSpec
+from regard.data.readers import PairReader
 from regard.errors import DataError, SpecError
 
 
 def read(spec: Any, policy: Policy = "skip", report: Path | None = None) -> tuple[list[tuple[str, str]], Log]:
     log = Log(policy, report)
-    found = list(ReaderSpec.parse(spec).pairs(log))
+    found = list(PairReader.parse(spec).pairs(log))
     log.close()
     return found, log
 
@@ -220,7 +220,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
         with path.open("w") as file:
             file.writelines(f"sentence number {n}\tphrase {n}\n" for n in range(count))
         tracemalloc.start()
-        for _ in ReaderSpec.parse({"kind": "tsv", "path": str(path)}).pairs(Log()):
+        for _ in PairReader.parse({"kind": "tsv", "path": str(path)}).pairs(Log()):
             pass
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()

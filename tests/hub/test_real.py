@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from regard.data.corpora.english_french import pairs
-from regard.embed import embedder
 from regard.errors import CheckpointError
 from regard.hub.npz import pronouncer, sounds
-from regard.run import load
+from regard.noun import load
+from regard.search import embedder
 from tests.test_cli import regard
 
 TEXTS = [

@@ -9,10 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.core.block import Block, BlockSpec
 from regard.core.mixer import MixerSpec
 from regard.core.probe import Record
 from regard.core.state import State
-from regard.errors import NotRewindable, SpecError
+from regard.core.view import View
+from regard.errors import InputError, NotRewindable, SpecError
 from tests.laws.cases import CAUSAL, SPECS, TIME, WIDTH, blind, build, follow, fresh, inputs, label, memory, whole
 
 CLOSE: Any = {"atol": 2e-5, "rtol": 1e-4}
@@ -132,6 +134,73 @@ def test_a_padded_prompt_decodes_as_if_alone(spec: MixerSpec, side: str) -> None
         alone = source.select(torch.tensor([row])) if source else None
         expected = whole(mixer, x[row : row + 1, : length + 2], alone)[0, length:]
         torch.testing.assert_close(torch.cat((first[row], second[row])), expected, **CLOSE)
+
+
+PACKED = [[2, 5, 3], [10], [6, 1]]  # the lengths of each row's documents
+
+inward = pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.over_memory], ids=label)
+
+
+def block_of(spec: MixerSpec) -> Block:
+    """The mixer and nothing else, inside the sublayer that keeps documents apart."""
+    torch.manual_seed(1)
+    return BlockSpec(mix=spec, residual=False).build(WIDTH).eval()
+
+
+def packed() -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of documents, the last row filled up with junk; which tokens are real; and whose each token is."""
+    numbers = [[number for number, length in enumerate(row) for _ in range(length)] for row in PACKED]
+    valid = torch.tensor([[place < len(row) for place in range(TIME)] for row in numbers])
+    documents = torch.tensor([row + [0] * (TIME - len(row)) for row in numbers])  # whose a pad is doesn't matter
+    x = inputs()
+    return torch.where(valid[..., None], x, 7 * x.flip(0)), valid, documents
+
+
+def each_document(x: Tensor) -> list[Tensor]:
+    return [piece for row, sizes in zip(x, PACKED, strict=True) for piece in row[: sum(sizes)].split(sizes)]
+
+
+@inward
+def test_documents_packed_in_one_row_are_as_if_alone(spec: MixerSpec) -> None:
+    block, (x, valid, documents) = block_of(spec), packed()
+    x.requires_grad_()
+    found = block(x, View.of(x, valid, documents=documents))
+    assert found.isfinite().all()
+    expected = [block(document[None], View.of(document[None]))[0] for document in each_document(x)]
+    for one, other in zip(each_document(found), expected, strict=True):
+        torch.testing.assert_close(one, other, **CLOSE)
+    weights = [x, *block.parameters()]
+    grads = torch.autograd.grad(found[valid].square().sum(), weights)
+    for one, other in zip(grads, torch.autograd.grad(torch.cat(expected).square().sum(), weights), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)
+
+
+@inward
+def test_nothing_of_a_document_reaches_its_neighbours(spec: MixerSpec) -> None:
+    block, (x, valid, documents) = block_of(spec), packed()
+    x.requires_grad_()
+    found = block(x, View.of(x, valid, documents=documents))
+    (grad,) = torch.autograd.grad(each_document(found)[1].square().sum(), x)
+    assert [bool(piece.any()) for piece in each_document(grad)] == [False, True, False, False, False, False]
+    assert not grad[~valid].any()
+
+
+@inward
+@torch.no_grad()
+def test_watching_packed_documents_changes_nothing(spec: MixerSpec) -> None:
+    block, (x, valid, documents), record = block_of(spec), packed(), Record("mixer.*")
+    found = block(x, View.of(x, valid, documents=documents, probe=record))
+    torch.testing.assert_close(found[valid], block(x, View.of(x, valid, documents=documents))[valid], **CLOSE)
+    assert block.mixer is not None
+    assert set(record.values) == {f"mixer.{name}" for name in block.mixer.names}
+
+
+@pytest.mark.parametrize("spec", [spec for spec in CAUSAL if not spec.over_memory], ids=label)
+def test_packed_documents_leave_no_state(spec: MixerSpec) -> None:
+    block, (x, valid, documents) = block_of(spec), packed()
+    state = block.start(len(x), View.of(x[:, :0]))
+    with pytest.raises(InputError, match="pack documents"):
+        block(x, View.of(x, valid, documents=documents), state)
 
 
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.over_memory], ids=label)

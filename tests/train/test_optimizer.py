@@ -8,8 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from regard.errors import CheckpointError
-from regard.train.optimizer import OptimizerSpec, groups, packed, unpack
+from regard.core.model import Model
+from regard.errors import CheckpointError, SpecError
+from regard.models import preset
+from regard.train.adapt import Lora, freeze
+from regard.train.optimizer import OptimizerSpec, groups, packed, set_rate, unpack
 
 KINDS = ["adam", "adamw", "sgd", "adafactor"]
 
@@ -80,3 +83,123 @@ def test_a_state_of_another_model_is_refused() -> None:
         unpack(optimizer, model, {"x/exp_avg": torch.zeros(3)})
     with pytest.raises(CheckpointError, match=r"0.weight/exp_avg has shape \(4, 3\)"):
         unpack(optimizer, model, state | {"0.weight/exp_avg": torch.zeros(4, 3)})
+
+
+def tiny(depth: int = 3) -> Model:
+    torch.manual_seed(0)
+    return preset("bert-tiny", depth=depth, width=8, heads=2, vocabulary=20, head={"kind": "tags", "tags": 4}).build()
+
+
+def factors(model: nn.Module, layerwise: float) -> dict[str, float]:
+    """Each weight's share of the rate, by name."""
+    names = {id(weight): name for name, weight in model.named_parameters()}
+    found = groups(model, 0.1, layerwise)
+    return {names[id(weight)]: group["factor"] for group in found for weight in group["params"]}
+
+
+def learned(model: Model, optimizer: torch.optim.Optimizer, seed: int) -> None:
+    optimizer.zero_grad()
+    tokens = torch.randint(20, (3, 5), generator=torch.Generator().manual_seed(seed))
+    (model(tokens) - 1).square().sum().backward()
+    optimizer.step()
+
+
+def test_the_same_rate_for_all_makes_two_groups_in_the_order_of_names() -> None:
+    model = tiny()
+    weights = list(model.parameters())
+    matrices, vectors = groups(model, 0.3)
+    assert list(map(id, matrices["params"])) == [id(weight) for weight in weights if weight.dim() > 1]
+    assert list(map(id, vectors["params"])) == [id(weight) for weight in weights if weight.dim() == 1]
+    assert (matrices["weight_decay"], vectors["weight_decay"]) == (0.3, 0.0)
+    assert matrices["factor"] == vectors["factor"] == 1.0
+
+
+def test_each_block_learns_more_slowly_than_the_one_above_it() -> None:
+    found = factors(tiny(), 0.5)
+    assert len(found) == len(list(tiny().parameters()))
+    assert found["head.tags.weight"] == found["head.tags.bias"] == 1
+    for number, factor in ((2, 0.5), (1, 0.25), (0, 0.125)):
+        assert {share for name, share in found.items() if f".blocks.{number}." in name} == {factor}
+    assert {share for name, share in found.items() if ".embedding." in name} == {0.0625}
+
+
+def test_every_stack_counts_from_its_own_top() -> None:
+    spec = preset("t5-small", width=8, heads=2, size=4, hidden=16, depth=3, decoder_depth=2, vocabulary=20)
+    found = factors(spec.build(), 0.5)
+    expected = {
+        "encoder.norm.weight": 1,
+        "decoder.norm.weight": 1,
+        "encoder.blocks.2.ffn.norm.weight": 0.5,
+        "decoder.blocks.1.ffn.norm.weight": 0.5,
+        "encoder.blocks.0.ffn.norm.weight": 0.125,
+        "decoder.blocks.0.ffn.norm.weight": 0.25,
+        "encoder.bias.table.weight": 0.0625,
+        "decoder.bias.table.weight": 0.125,
+        "decoder.embedding.tokens.weight": 0.125,
+    }
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_a_rate_is_set_in_proportion_and_from_the_start() -> None:
+    model = tiny(depth=1)
+    optimizer = OptimizerSpec.parse({"kind": "sgd", "rate": 0.2, "layerwise": 0.5}).build(model)
+    assert [group["lr"] for group in optimizer.param_groups] == [0.2, 0.2, 0.1, 0.1, 0.05, 0.05]
+    set_rate(optimizer, 0.4)
+    assert [group["lr"] for group in optimizer.param_groups] == [0.4, 0.4, 0.2, 0.2, 0.1, 0.1]
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    learned(model, optimizer, 0)
+    for name, weight in model.named_parameters():
+        assert weight.grad is not None
+        share = 0.1 if ".embedding." in name else 0.2 if ".blocks." in name else 0.4
+        assert torch.allclose(weight, before[name] - share * weight.grad, atol=1e-7)
+
+
+@pytest.mark.parametrize("layerwise", [0, -0.5, 1.5, float("nan")])
+def test_a_factor_outside_0_to_1_is_refused(layerwise: float) -> None:
+    with pytest.raises(SpecError, match="layerwise"):
+        OptimizerSpec.parse({"kind": "adam", "layerwise": layerwise})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("part", ["frozen", "lora", "layerwise"])
+def test_training_of_a_part_goes_on_to_the_bit(kind: str, part: str) -> None:
+    settings: dict[str, Any] = {"kind": kind, "layerwise": 0.8 if part == "layerwise" else 1.0}
+    spec = OptimizerSpec.parse(settings | ({"momentum": 0.9} if kind == "sgd" else {}))
+
+    def begun() -> Model:
+        model = tiny(depth=2).eval()
+        if part == "frozen":
+            freeze(model, ["encoder.embedding.*", "encoder.blocks.0.*"])
+        if part == "lora":
+            Lora(rank=2).attach(model)
+        return model
+
+    straight, broken = begun(), begun()
+    optimizer, first = spec.build(straight), spec.build(broken)
+    for seed in range(2):
+        learned(straight, optimizer, seed)
+        learned(broken, first, seed)
+    state = {name: tensor.clone() for name, tensor in packed(first, broken).items()}
+    assert {name.rpartition("/")[0] for name in state} == trained(broken)
+    again = spec.build(broken)
+    unpack(again, broken, state)
+    learned(straight, optimizer, 2)
+    learned(broken, again, 2)
+    for one, other in zip(straight.parameters(), broken.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def trained(model: Model) -> set[str]:
+    """What has a gradient, by the names under which a state is saved."""
+    weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    return {name.replace("parametrizations.weight.0", "lora") for name in weights}
+
+
+def test_a_state_of_a_weight_that_is_frozen_now_is_refused() -> None:
+    model = tiny(depth=1)
+    optimizer = OptimizerSpec.parse("adamw").build(model)
+    learned(model, optimizer, 0)
+    state = packed(optimizer, model)
+    freeze(model, ["encoder.embedding.tokens.*"])
+    with pytest.raises(CheckpointError, match=r"'encoder.embedding.tokens.weight' was trained, and is frozen now"):
+        unpack(OptimizerSpec.parse("adamw").build(model), model, state)

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from regard.core.model import Model
 from regard.errors import Busy, CheckpointError, Divergence, SpecError, Stopped
-from regard.run import Run, found, network
+from regard.noun import found, network
+from regard.run import Run
 from regard.tasks.translation import Translate
 from regard.train.checkpoint import Store
 from regard.train.listener import Listener, Step, history

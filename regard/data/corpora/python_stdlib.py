@@ -1,0 +1,66 @@
+"""The source code of the running Python's own standard library: some ten megabytes that every machine already has.
+
+A file belongs to one split by a stable hash of its name, so that versions of Python mostly agree on who sees what.
+Tests are left out, and so is what the machine keeps beside the library.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, get_args
+
+from regard.data.corpora.english_french.stream import TOP, TRAINED, number
+from regard.errors import DataError
+
+Split = Literal["train", "validation", "test"]
+STRAYS = frozenset(["test", "tests", "idle_test", "__pycache__", "_bundled"])  # inside of modules
+
+
+def documents(split: Split, folder: Path | None = None) -> Iterator[tuple[str, str]]:
+    """The name and the text of each file of a split, by name: `json/decoder.py`, …
+
+    `folder`: a library elsewhere than the running Python's. A file that is empty or isn't UTF-8 is left out.
+    """
+    if split not in get_args(Split):
+        raise ValueError(f"split {split} is none of {', '.join(get_args(Split))}")
+    library = folder or Path(sysconfig.get_path("stdlib"))
+    found = names(library)
+    if not found:
+        instead = "though the folder is there" if library.is_dir() else "which isn't a folder"
+        raise DataError(
+            f"{library}: no source of Python's standard library, {instead}",
+            "install a Python that comes with its .py files, or train on files of your own",
+        )
+    return texts(library, [name for name in found if split_of(name) == split])
+
+
+def names(library: Path) -> list[str]:
+    """The source files of the library, with / on every system, in order.
+
+    Python names the modules of its library, without the tests, so what else lies in the folder needn't be looked into.
+    """
+    files = [file for module in sys.stdlib_module_names for file in library.glob(f"{module}.py")]
+    files += [file for module in sys.stdlib_module_names for file in (library / module).rglob("*.py")]
+    paths = [file.relative_to(library) for file in files]
+    return sorted(path.as_posix() for path in paths if STRAYS.isdisjoint(path.parts))
+
+
+def split_of(name: str) -> Split:
+    """The split of a file, whatever the machine."""
+    value = number(name)
+    if value < TRAINED * TOP:
+        return "train"
+    return "validation" if value < (1 + TRAINED) / 2 * TOP else "test"
+
+
+def texts(library: Path, chosen: list[str]) -> Iterator[tuple[str, str]]:
+    for name in chosen:
+        try:
+            text = (library / name).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        if text.strip():
+            yield name, text

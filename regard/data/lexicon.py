@@ -1,0 +1,85 @@
+"""A lexicon: the tokens, labels and letters that a model knows. It goes wherever the model's weights go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.data.tokenizer import Tokenizer, parsed
+from regard.errors import DataError
+
+NAME = "lexicon.json"
+SHARED, APART = ("tokenizer.json",), ("tokenizer.source.json", "tokenizer.target.json")
+NUMBERS = ("pad", "unknown", "begin", "end", "separator", "mask")
+
+
+@dataclass
+class Lexicon:
+    """What numbers stand for."""
+
+    tokenizers: tuple[Tokenizer, Tokenizer]  # of the source and of the target; one and the same if shared
+    labels: list[str] = field(default_factory=list)  # classes or tags
+    letters: list[str] = field(default_factory=list)  # that words are spelled with; 0 is for those that aren't here
+    foreign: bool = False  # the tokenizers came with a model from elsewhere
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The one, for tasks with one language."""
+        return self.tokenizers[0]
+
+    def files(self) -> dict[str, bytes]:
+        """All of it as files."""
+        source, target = self.tokenizers
+        names, parts = (SHARED, (source,)) if source is target else (APART, (source, target))
+        found = {name: part.engine.to_str(pretty=True).encode() for name, part in zip(names, parts, strict=True)}
+        numbers = [{name: getattr(part, name) for name in NUMBERS} for part in parts] if self.foreign else None
+        facts = {"labels": self.labels, "letters": self.letters, "numbers": numbers}
+        return found | {NAME: json.dumps(facts, ensure_ascii=False).encode()}
+
+    @classmethod
+    def read(cls, file: Callable[[str], bytes | None], where: str, dropout: float = 0.0) -> Lexicon:
+        """From files, each given by its name as bytes, or as None where there is none."""
+        facts = _facts(file(NAME), f"{where}/{NAME}")
+        names = SHARED if file(SHARED[0]) is not None else APART
+        parts = []
+        for side, name in enumerate(names):
+            content = file(name)
+            if content is None:
+                raise DataError(f"{where}/{name}: there is no tokenizer")
+            if facts["numbers"] is None:
+                parts.append(Tokenizer.parse(content, f"{where}/{name}", dropout))
+            else:
+                parts.append(_numbered(content, f"{where}/{name}", facts["numbers"], side))
+        return cls((parts[0], parts[-1]), facts["labels"], facts["letters"], facts["numbers"] is not None)
+
+
+def _facts(content: bytes | None, where: str) -> dict[str, Any]:
+    nothing: dict[str, Any] = {"labels": [], "letters": [], "numbers": None}
+    if content is None:
+        return nothing
+    try:
+        found = nothing | json.loads(content)
+    except (ValueError, TypeError, RecursionError):
+        raise DataError(f"{where}: damaged, it isn't a JSON object") from None
+    for name in ("labels", "letters"):
+        listed = found[name]
+        if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
+            raise DataError(f"{where}: {name} isn't a list of texts")
+        if len(set(listed)) != len(listed):
+            raise DataError(f"{where}: {name} has one of them twice")
+    return found
+
+
+def _numbered(content: bytes, where: str, told: Any, side: int) -> Tokenizer:
+    """A tokenizer of others, with the numbers that its special tokens have."""
+    engine = parsed(content, where)
+    numbers = told[side] if isinstance(told, list) and side < len(told) and isinstance(told[side], dict) else {}
+    size = engine.get_vocab_size()
+    given: dict[str, Any] = {name: numbers.get(name) for name in NUMBERS}
+    for name, number in given.items():
+        spare = name in ("separator", "mask") and number is None
+        if not spare and not (type(number) is int and 0 <= number < max(size, 1)):
+            raise DataError(f"{where}: {name} is {number!r}, and that isn't a token of {size}")
+    return Tokenizer(engine, 0.0, **given)

@@ -1,0 +1,66 @@
+"""Filling in: what an encoder thinks stands behind each mask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from regard.core.model import Model
+from regard.data.tokenizer import MASK, Tokenizer
+from regard.errors import InputError, SpecError
+
+
+@dataclass
+class Guess:
+    """One word for one mask."""
+
+    text: str
+    probability: float
+
+
+@dataclass
+class Filled:
+    """A text with its masks filled in, each with its best word, and the others that came to mind."""
+
+    text: str
+    guesses: list[list[Guess]]  # for each mask, best first
+
+
+@dataclass
+class Filler:
+    """An encoder that learned to guess hidden tokens, and its tokenizer."""
+
+    network: Model
+    tokenizer: Tokenizer
+
+    @torch.no_grad()
+    def fill(self, text: str, best: int = 5) -> Filled:
+        """The likeliest words for each `[MASK]`: `fill("the [MASK] cat")`."""
+        tokenizer, network = self.tokenizer, self.network
+        mask = needs_mask(tokenizer, "this model's tokenizer")
+        own = str(tokenizer.engine.id_to_token(mask))
+        row = [tokenizer.begin, *tokenizer.encode([text.replace(MASK, own)])[0], tokenizer.end]
+        places = [place for place, token in enumerate(row) if token == mask]
+        if not places:
+            raise InputError(f"there is no {MASK} in {text[:60]!r}", f'"the {MASK} cat"')
+        logits = network(torch.tensor([row], device=network.device))[0]
+        logs = logits[places].float().log_softmax(-1)
+        top = logs.topk(min(best, logs.shape[-1]), -1)
+        guesses = [
+            [Guess(self._word(int(token)), float(log.exp())) for token, log in zip(tokens, values, strict=True)]
+            for tokens, values in zip(top.indices, top.values, strict=True)
+        ]
+        for place, tokens in zip(places, top.indices, strict=True):
+            row[place] = int(tokens[0])
+        return Filled(tokenizer.decode([row])[0], guesses)
+
+    def _word(self, token: int) -> str:
+        return self.tokenizer.decode([[token]])[0].strip() or self.tokenizer.pieces([token])[0]
+
+
+def needs_mask(tokenizer: Tokenizer, whose: str) -> int:
+    """The mask's number; an error where there is none."""
+    if tokenizer.mask is None:
+        raise SpecError(f"{whose} has no {MASK}, so nothing can be hidden", "a run of task=masking, or a BERT")
+    return tokenizer.mask

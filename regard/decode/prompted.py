@@ -1,0 +1,53 @@
+"""A decoder alone as a translator: the source is its prompt, and the search begins after the separator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.core.model import Model, Progress
+from regard.core.probe import Probe
+
+
+@dataclass
+class Prompt:
+    """The sources of a batch, pads last."""
+
+    tokens: Tensor  # (sentences, time)
+    valid: Tensor
+
+
+@dataclass
+class Prompted:
+    """A scorer that reads the source before the first token of the target."""
+
+    model: Model
+
+    @property
+    def alignments(self) -> tuple[str, ...]:
+        """None: there is no memory to look at."""
+        return ()
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    def encode(self, inputs: Tensor, valid: Tensor) -> Prompt:
+        """The sources without their ends, which are the separator's business."""
+        last = valid.sum(1, keepdim=True) - 1
+        index = torch.arange(valid.shape[1], device=valid.device)[None]
+        return Prompt(inputs[:, : int(last.max())], (valid & (index < last))[:, : int(last.max())])
+
+    def start(self, rows: int, memory: Prompt | None = None) -> Progress:
+        """The state after the sources, once for each of a sentence's rows."""
+        assert memory is not None
+        sentences = len(memory.tokens)
+        state = self.model.start(sentences, room=3 * memory.tokens.shape[1] + 20)
+        self.model.step(memory.tokens, state, valid=memory.valid)
+        fan = torch.arange(sentences, device=self.device).repeat_interleave(rows // sentences)
+        return state.select(fan)
+
+    def step(self, tokens: Tensor, state: Progress, *, probe: Probe | None = None) -> Tensor:
+        return self.model.step(tokens, state, probe=probe)

@@ -1,0 +1,251 @@
+"""Writing on: a prompt is read once, then each token is drawn, told and read in turn.
+
+Text comes as soon as it is sure: never half a character, and nothing that may yet turn out to be the beginning of a
+stop string. Where the context is full, writing ends; or the model forgets the first half and goes on, if it is told to
+slide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from regard.core.model import Model, Progress
+from regard.data.tokenizer import Tokenizer
+from regard.decode.filters import Context, Demands, rules, shapes
+from regard.decode.search import Search
+from regard.errors import InputError, RegardError
+
+Reason = Literal["end", "stop", "maximum", "context"]
+USUAL = Search(sample=True, temperature=0.8)
+BACK = 8  # tokens before the new ones that decide how those are written
+
+
+@dataclass
+class Piece:
+    """One token, and the text that has become sure with it."""
+
+    text: str
+    token: str
+    log_probability: float  # the model's own
+    reason: Reason | None = None  # why it is the last one, if it is
+
+    @property
+    def probability(self) -> float:
+        return float(torch.tensor(self.log_probability).exp())
+
+
+@dataclass
+class Text:
+    """A whole continuation."""
+
+    text: str
+    tokens: list[str]
+    log_probabilities: list[float]
+    reason: Reason
+
+
+@dataclass
+class Strand:
+    """What one row has written, as text: how much of it is sure."""
+
+    tokenizer: Tokenizer
+    tokens: list[int]  # the prompt's, then its own
+    stops: Sequence[str]
+    told: int = 0  # tokens whose text is out
+    held: str = ""  # text that may be the beginning of a stop string
+    stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self.told = len(self.tokens)
+
+    def add(self, token: int, last: bool) -> str:
+        """The text that has become sure with one more token; with the last one, all that is left."""
+        self.tokens.append(token)
+        return self.sure(last)
+
+    def sure(self, last: bool) -> str:
+        back = max(0, self.told - BACK)
+        before, now = self.tokenizer.decode([self.tokens[back : self.told], self.tokens[back:]])
+        new = now[len(before) :]
+        if new and (last or not now.endswith("\ufffd")):  # half a character so far
+            self.told = len(self.tokens)
+            self.held += new
+        for stop in self.stops:
+            at = self.held.find(stop)
+            if at >= 0:
+                self.held, self.stopped = self.held[:at], True
+        open_end = 0 if last or self.stopped else max((overlap(self.held, stop) for stop in self.stops), default=0)
+        out, self.held = self.held[: len(self.held) - open_end], self.held[len(self.held) - open_end :]
+        return out
+
+
+def overlap(text: str, stop: str) -> int:
+    """How many letters at the end of a text are the beginning of a stop string."""
+    return next((size for size in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:size])), 0)
+
+
+class Stream:
+    """One prompt and its continuations on their way, row by row."""
+
+    def __init__(
+        self, writer: Writer, prompt: str, settings: Search, stops: Sequence[str], samples: int, slide: bool
+    ) -> None:
+        self.writer, self.settings, self.slide = writer, settings, slide
+        self.prompt = writer.read(prompt, slide)
+        self.strands = [Strand(writer.tokenizer, list(self.prompt), stops) for _ in range(samples)]
+        self.generators = [torch.Generator().manual_seed(settings.seed * 1_000_003 + n) for n in range(samples)]
+        limits = [settings.maximum + 1] * samples
+        self.rules = rules(settings, Demands(banned=writer.never), limits, writer.tokenizer.end)
+        self.shapes = shapes(settings)
+        self.state: Progress | None = None
+
+    @property
+    def state_bytes(self) -> int:
+        """What the model remembers now, in bytes."""
+        return 0 if self.state is None else self.state.nbytes
+
+    @torch.no_grad()
+    def __iter__(self) -> Iterator[dict[int, Piece]]:
+        """The next piece of every row that is still being written, by the row's number."""
+        rows, written = list(range(len(self.strands))), 0
+        scores = self._prefill()
+        while rows:
+            written += 1
+            tokens, logs = self._draw(scores, rows)
+            pieces = {
+                row: self._told(row, int(token), float(log), written)
+                for row, token, log in zip(rows, tokens, logs, strict=True)
+            }
+            yield pieces
+            going = [at for at, row in enumerate(rows) if pieces[row].reason is None]
+            rows = [rows[at] for at in going]
+            if rows:
+                assert self.state is not None
+                self.state = self.state.select(torch.tensor(going, device=tokens.device))
+                scores = self._step(tokens[going], rows)
+
+    def _prefill(self) -> Tensor:
+        """Read the prompt once, whatever the number of continuations: the scores of the next token."""
+        network, many = self.writer.network, len(self.strands)
+        prompt = torch.tensor([self.prompt], device=network.device)
+        self.state = network.start(1, room=self.writer.room(len(self.prompt), self.settings.maximum))
+        scores = network.step(prompt, self.state)
+        if many > 1:
+            index = torch.zeros(many, dtype=torch.long, device=network.device)
+            self.state, scores = self.state.select(index), scores[index]
+        return scores
+
+    def _step(self, tokens: Tensor, rows: list[int]) -> Tensor:
+        """Read the tokens that were drawn; where there is no room for them, the last half of all anew."""
+        network, context = self.writer.network, self.writer.context
+        assert self.state is not None
+        if context is not None and self.state.length >= context:
+            tail = [self.strands[row].tokens[-max(1, context // 2) :] for row in rows]
+            self.state = network.start(len(rows), room=context)
+            return network.step(torch.tensor(tail, device=network.device), self.state)
+        return network.step(tokens, self.state)
+
+    def _draw(self, scores: Tensor, rows: list[int]) -> tuple[Tensor, Tensor]:
+        """A token for each row, and the model's own log-probability of it."""
+        own = scores.float().log_softmax(-1)
+        if not bool(own.isfinite().any(-1).all()):
+            raise RegardError("the model's scores aren't numbers: its weights are damaged", "another checkpoint")
+        shaped = own
+        written = torch.tensor([self.strands[row].tokens[len(self.prompt) :] for row in rows], device=own.device)
+        context = Context(written.long().view(len(rows), -1), rows)
+        for rule in (*self.rules, *(self.shapes if self.settings.sample else ())):
+            shaped = rule(shaped, context)
+        if self.settings.sample:
+            noise = torch.stack([torch.empty(own.shape[1]).exponential_(generator=self.generators[n]) for n in rows])
+            shaped = shaped - noise.log().to(shaped)
+        tokens = shaped.argmax(-1)
+        return tokens, own.gather(1, tokens[:, None])[:, 0]
+
+    def _told(self, row: int, token: int, log: float, written: int) -> Piece:
+        strand, context = self.strands[row], self.writer.context
+        name = self.writer.tokenizer.pieces([token])[0]
+        if token == self.writer.tokenizer.end:
+            return Piece(strand.sure(last=True), name, log, "end")
+        full = context is not None and not self.slide and len(self.prompt) + written > context
+        most = written >= self.settings.maximum
+        text = strand.add(token, last=most or full)
+        reason: Reason | None = "stop" if strand.stopped else "maximum" if most else "context" if full else None
+        return Piece(text, name, log, reason)
+
+
+@dataclass
+class Writer:
+    """A language model and its tokenizer."""
+
+    network: Model
+    tokenizer: Tokenizer
+    context: int | None = None  # tokens that it can look back on; None: no limit
+    foreign: bool = False  # the tokenizer itself says how a text begins
+    search: Search = field(default_factory=lambda: USUAL)  # the settings unless others are given
+
+    def stream(
+        self, prompt: str = "", *, stop: Sequence[str] = (), slide: bool = False, **settings: Any
+    ) -> Iterator[Piece]:
+        """A continuation, piece by piece: `for piece in stream("Once upon a time", top_p=0.9): print(piece.text)`."""
+        for pieces in self.begin(prompt, self.search.replace(**settings), stop, 1, slide):
+            yield pieces[0]
+
+    def write(
+        self, prompt: str = "", *, samples: int = 1, stop: Sequence[str] = (), slide: bool = False, **settings: Any
+    ) -> list[Text]:
+        """Several continuations of one prompt, whole."""
+        stream = self.begin(prompt, self.search.replace(**settings), stop, samples, slide)
+        found: list[list[Piece]] = [[] for _ in range(samples)]
+        for pieces in stream:
+            for row, piece in pieces.items():
+                found[row].append(piece)
+        return [joined(pieces) for pieces in found]
+
+    def begin(self, prompt: str, settings: Search, stop: Sequence[str], samples: int, slide: bool) -> Stream:
+        """A stream over so many continuations."""
+        if settings.beam > 1:
+            raise InputError(f"beam {settings.beam}: text is written token by token, greedily or by chance", "beam=1")
+        return Stream(self, prompt, settings, [text for text in stop if text], samples, slide)
+
+    def read(self, prompt: str, slide: bool = False) -> list[int]:
+        """The prompt's tokens; one that is too long is an error, unless it may be cut."""
+        if self.foreign and prompt:
+            tokens: list[int] = self.tokenizer.engine.encode(prompt, add_special_tokens=True).ids
+        else:
+            tokens = [self.tokenizer.begin, *self.tokenizer.encode([prompt])[0]]
+        if self.context is not None and len(tokens) > self.context:
+            if not slide:
+                raise InputError(
+                    f"the prompt has {len(tokens)} tokens, and the model can look back on {self.context}",
+                    "a shorter prompt, or --slide to read only its end and to forget as it goes",
+                )
+            tokens = tokens[-self.context :]
+        return tokens
+
+    @property
+    def never(self) -> list[list[int]]:
+        """Special tokens that aren't text, and aren't the end."""
+        tokenizer = self.tokenizer
+        tokens = {tokenizer.pad, tokenizer.begin, tokenizer.separator, tokenizer.mask} - {tokenizer.end, None}
+        return [] if self.foreign else [[token] for token in sorted(token for token in tokens if token is not None)]
+
+    def room(self, prompt: int, maximum: int) -> int:
+        """Positions to allocate ahead."""
+        return min(prompt + maximum, self.context or prompt + maximum)
+
+
+def joined(pieces: Sequence[Piece]) -> Text:
+    """Pieces as one text."""
+    reason = pieces[-1].reason
+    assert reason is not None
+    return Text(
+        "".join(piece.text for piece in pieces),
+        [piece.token for piece in pieces],
+        [piece.log_probability for piece in pieces],
+        reason,
+    )

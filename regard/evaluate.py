@@ -1,0 +1,119 @@
+"""Evaluating runs, as the command line does it: each by what it learned, on files or on what it kept for testing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.data.annotated import Columns, CoNLLU, Documents, Labels
+from regard.data.log import Log
+from regard.data.prepared import check
+from regard.data.readers import ReaderSpec, reader
+from regard.data.sample import Form, Sample
+from regard.decode.search import Search
+from regard.errors import DataError, InputError, RegardError
+from regard.noun import Parts, parts
+from regard.results import machine, record
+from regard.run import Run
+from regard.tasks.task import TaskSpec
+from regard.tasks.translation import Translation, evaluate, paired
+from regard.train.listener import history
+from regard.translate import translators
+
+
+def evaluated(nouns: Sequence[str], files: Sequence[str], settings: Search, out: Path | None) -> dict[str, Any]:
+    """Every measure on a test set: files that are given, or what the first run kept for testing."""
+    first = parts(nouns[0])
+    task = first.purpose()
+    if first.task is None and not files:
+        raise InputError(f"{nouns[0]}: it came from elsewhere, and kept nothing to test on", "--data FILE")
+    samples = _samples(nouns[0], task, files)
+    if isinstance(task, Translation):
+        how = settings.replace(maximum=max(settings.maximum, task.search.maximum))
+        measures, texts = evaluate(translators(nouns), paired(samples), how)
+        if out is not None:
+            out.write_text("".join(text + "\n" for text in texts))
+        return measures | task.told(samples, texts)
+    if len(nouns) > 1:
+        raise InputError(f"{nouns[1]}: only translators make an ensemble", "one run at a time")
+    return _measured(nouns[0], first, task, samples)
+
+
+def _measured(noun: str, given: Parts, task: TaskSpec, samples: Sequence[Sample]) -> dict[str, Any]:
+    assert given.lexicon is not None
+    check(samples, task, given.lexicon, noun)
+    return dict(task.evaluated(given.speaker(noun), samples))
+
+
+def _samples(noun: str, task: TaskSpec, files: Sequence[str]) -> list[Sample]:
+    if not files:
+        prepared = Run.open(Path(noun.partition("@")[0])).prepared()
+        return prepared.samples("test" if prepared.has("test") else "validation")
+    samples = list(_reader(task.form, files).samples(Log("stop")))
+    if not samples:
+        raise DataError(f"{', '.join(files)}: there is nothing in it", "check the files")
+    return samples
+
+
+def _reader(form: Form, files: Sequence[str]) -> ReaderSpec:
+    """The reader that a user means by the names of files."""
+    if form == "pairs":
+        return reader(files)
+    names = tuple(files)
+    if form == "documents":
+        return Documents(path=names)
+    if form == "labels":
+        return Labels(path=names)
+    if form == "tags":
+        conllu = all(name.removesuffix(".gz").endswith(".conllu") for name in names)
+        return CoNLLU(path=names) if conllu else Columns(path=names)
+    raise InputError(f"{form} can't be read from files", "leave --data out")
+
+
+def recorded(page: Path, nouns: Sequence[str], files: Sequence[str], settings: Search, found: dict[str, Any]) -> None:
+    """Write what an evaluation found to the results' page, beside how its model was trained."""
+    run = Run.open(Path(nouns[0].partition("@")[0]))
+    given = parts(nouns[0])
+    if given.task is None:
+        raise RegardError(f"{nouns[0]}: only what was trained here is recorded")
+    last = [line for line in history(run.folder / "metrics.jsonl") if line["event"] == "step"][-1]
+    name = Path(files[0]).stem if files else _called(run)
+    row = {
+        "model": " + ".join(_model(noun) for noun in nouns),
+        "parameters": f"{given.model.parameter_count():,}",
+        "trained": f"{last['seconds'] / 60:.1f} min, {last['step']:,} steps",
+    }
+    if given.task.kind == "translation":
+        row |= _translation(last, settings, found)
+    else:
+        row |= {key: _shown(value) for key, value in found.items() if isinstance(value, int | float)}
+    row |= {"machine": machine(), "command": f"`regard eval RUN{''.join(f' --data {file}' for file in files)}`"}
+    if given.task.kind == "translation":
+        row["command"] = f"`regard eval RUN --beam {settings.beam}`"
+        row["BLEU's signature"] = f"`{found['signatures']['bleu']}`"
+    record(page, f"{given.task.kind.capitalize()}: {name}", row)
+
+
+def _called(run: Run) -> str:
+    corpus = run.spec.corpus.kind
+    return Path(run.spec.data).resolve().name if corpus == "files" else corpus
+
+
+def _model(noun: str) -> str:
+    spec = Run.open(Path(noun.partition("@")[0])).spec
+    return str(spec.start if spec.model is None else spec.model["kind"])
+
+
+def _shown(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+
+
+def _translation(last: dict[str, Any], settings: Search, found: dict[str, Any]) -> dict[str, str]:
+    return {
+        "target tokens/s": f"{last['tokens'] / last['seconds']:,.0f}",
+        "BLEU": f"{found['bleu']:.1f}",
+        "chrF": f"{found['chrf']:.1f}",
+        "exact": f"{found['exact']:.1%}",
+        "search": f"beam {settings.beam}, {found['decoding_seconds']:.1f} s for {found['sentences']:,}",
+    }

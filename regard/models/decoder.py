@@ -1,0 +1,69 @@
+"""A plain decoder whose positions can be chosen: for comparing them, and for small models of one's own.
+
+Norms first, attention and a feed-forward, as in GPT-2; positions are none, sinusoids, learned, rotary (Su et al. 2021),
+ALiBi (Press et al. 2022) or T5's buckets, counted or scattered over more places than there are tokens (Ruoss et al.
+2023).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from regard.core.block import BlockSpec
+from regard.core.model import ModelSpec
+from regard.core.spec import AbsoluteSpec, Count, Depth, Rate, RelativeSpec, Size
+from regard.core.stack import StackSpec
+from regard.mixers.attention import Attention
+from regard.models import Family, Settings, head_count
+from regard.parts.embedding import Tokens
+from regard.parts.feedforward import Activation, FeedForward
+from regard.parts.head import Vocabulary
+from regard.parts.initial import Normal
+from regard.parts.norm import LayerNorm
+from regard.parts.position import Alibi, Bucketed, Learned, Rotary, Sinusoidal
+
+Scheme = Literal["none", "sinusoidal", "learned", "rotary", "alibi", "bucketed"]
+
+
+class Decoder(Settings):
+    kind: Literal["decoder"] = "decoder"
+    width: Size = 128
+    depth: Depth = 2
+    heads: Size | None = None  # one for each 32 channels, unless given
+    hidden: Size | None = None  # four times the width, unless given
+    vocabulary: Size = 256
+    position: Scheme = "rotary"
+    context: Size = 1024  # of learned positions
+    scatter: Count = 0  # places that positions are scattered over; 0: they are counted
+    activation: Activation = "gelu"
+    dropout: Rate = 0.0
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if self.scatter and self.position not in ("sinusoidal", "learned", "rotary"):
+            raise ValueError(f"scatter: {self.position} positions aren't places; try position=learned")
+        if self.scatter and self.position == "learned" and self.scatter > self.context:
+            raise ValueError(f"scatter: {self.scatter} places, and there are learned vectors for {self.context}")
+        return self
+
+
+def compose(s: Decoder) -> ModelSpec:
+    added: dict[str, AbsoluteSpec] = {"sinusoidal": Sinusoidal(), "learned": Learned(context=s.context)}
+    inside: dict[str, RelativeSpec] = {"rotary": Rotary(), "alibi": Alibi(), "bucketed": Bucketed()}
+    heads = head_count(s.width, s.heads, 32)
+    block = BlockSpec(
+        mix=Attention(heads=heads, causal=True, position=inside.get(s.position)),
+        ffn=FeedForward(hidden=s.hidden or 4 * s.width, activation=s.activation),
+        norm=LayerNorm(),
+        dropout=s.dropout,
+    )
+    embedding = Tokens(vocabulary=s.vocabulary, position=added.get(s.position), dropout=s.dropout)
+    stack = StackSpec(
+        width=s.width, depth=s.depth, embedding=embedding, blocks=(block,), norm=LayerNorm(), scatter=s.scatter
+    )
+    return ModelSpec(decoder=stack, head=Vocabulary(), init=Normal())
+
+
+family = Family(Decoder, compose, {"decoder-tiny": {}})

@@ -1,0 +1,205 @@
+"""What a noun of the command line means: a run, one of its checkpoints, or a folder in Hugging Face layout.
+
+A run is named by its folder: `RUN` is its average if one was made, otherwise the checkpoint that validated best;
+`RUN@best`, `RUN@latest`, `RUN@average` and `RUN@step-2000` say which.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+import regard.tasks  # noqa: F401  enters every task
+from regard.core.model import Model, ModelSpec
+from regard.data.lexicon import Lexicon
+from regard.data.prepared import content
+from regard.errors import CheckpointError, InputError, RegardError
+from regard.hub.load import imported, is_folder
+from regard.hub.npz import pronouncer
+from regard.machine import Device, device
+from regard.tasks.task import TaskSpec
+from regard.train.adapt import Lora, merged
+from regard.train.checkpoint import Checkpoint, Store
+from regard.train.trainer import fill, fits
+
+RUN = "run.yaml"  # of a folder that holds a run
+IMPORT = "import.json"  # of a folder that holds a model from elsewhere, and was never trained here
+CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx")  # how a config.json calls the longest text
+S = TypeVar("S")
+
+
+def no_run(folder: Path) -> CheckpointError:
+    """What there is to say of a folder that isn't a run."""
+    there = "there is no such folder" if not folder.exists() else f"there is no {RUN} in it"
+    return CheckpointError(f"{folder}: not a run, {there}", f"regard train CONFIG out={folder}")
+
+
+def found(noun: str) -> Checkpoint:
+    """The checkpoint that `RUN`, `RUN@best`, `RUN@latest`, `RUN@average` or `RUN@step-2000` names."""
+    name, _, which = noun.partition("@")
+    folder = Path(name)
+    if not (folder / RUN).is_file() and not (folder / IMPORT).is_file():
+        raise no_run(folder)
+    damaged: list[str] = []
+    store, average = Store(folder / "checkpoints", warn=damaged.append), Store(folder / "average")
+    if match := re.fullmatch(r"step-(\d+)", which):
+        return store.at(int(match[1]))
+    if which not in ("", "best", "latest", "average"):
+        raise RegardError(f"{noun}: {which!r} is no checkpoint", f"{name}@best, @latest, @average or @step-N")
+    wanted = average.latest() if which in ("", "average") else None
+    if wanted is None and which == "average":
+        raise CheckpointError(f"{name}: there is no average", f"regard average {name} --last 5")
+    newest = wanted or store.latest()
+    if newest is None:
+        raise CheckpointError(damaged[0] if damaged else f"{name}: nothing was saved yet", f"regard resume {name}")
+    for line in damaged:
+        print(f"regard: {line}; an older one is used", file=sys.stderr)
+    if which in ("latest", "average") or wanted is not None:
+        return newest
+    try:
+        ranking = newest.json("state")["moment"]["ranking"]
+        return store.at(int(ranking[0][1])) if ranking else newest
+    except (TypeError, LookupError, ValueError, OverflowError):
+        raise CheckpointError(f"{newest.path}/state.json: damaged, its ranking can't be read") from None
+
+
+def weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    """The weights to use: the running average where there is one."""
+    if (checkpoint.path / "adapter.safetensors").exists():
+        return adapted(checkpoint)
+    tensors = checkpoint.tensors("model")
+    if (checkpoint.path / "average.safetensors").exists():
+        tensors |= checkpoint.tensors("average")
+    return tensors
+
+
+def adapted(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    """What a run began from, with what its adapters learned added."""
+    first = Store(checkpoint.path.parent.parent / "start").latest()
+    if first is None:
+        raise CheckpointError(
+            f"{checkpoint.path}: these are adapters, and the model that they belong to isn't in start/"
+        )
+    spec = Lora.parse(checkpoint.json("state").get("adapt"))
+    return merged(first.tensors("model"), checkpoint.tensors("adapter"), spec)
+
+
+def network(checkpoint: Checkpoint) -> Model:
+    """A checkpoint's model, ready to use. Shapes are compared before memory is taken."""
+    name = f"{checkpoint.path}/model.safetensors"
+    spec, tensors = ModelSpec.parse(checkpoint.json("spec")), weights(checkpoint)
+    deepest = max(stack.depth for stack in (spec.encoder, spec.decoder) if stack is not None)
+    if deepest > len(tensors):  # drawing so many layers would take its time
+        raise CheckpointError(f"{name}: {len(tensors)} weights, and the model has {deepest} layers")
+    fits(spec.build("meta"), tensors, name)
+    model = spec.build()
+    fill(model, tensors, name)
+    return model.eval()
+
+
+@dataclass
+class Parts:
+    """A model and all that belongs to it, wherever it comes from."""
+
+    model: Model
+    lexicon: Lexicon | None  # None: there is no tokenizer
+    task: TaskSpec | None  # what it was trained for, if it was trained here
+    about: dict[str, Any] | None = None  # what is known of a model that was brought in and kept
+    config: Mapping[str, Any] = field(default_factory=dict)  # the config.json of a model from elsewhere
+
+    def speaker(self, noun: str) -> Any:
+        """What a user asks: a translator, a writer, …"""
+        if self.lexicon is None:
+            raise InputError(f"{noun}: there is no tokenizer in it", "regard.load(NOUN).model is the network")
+        return self.purpose().speaker(self.model, self.lexicon)
+
+    def purpose(self) -> TaskSpec:
+        """What it was trained for, or what it can do by its make."""
+        return self.task or able(self.model.spec, self.config)
+
+
+def parts(noun: str, where: Device = "auto") -> Parts:
+    """The model that a noun names, and what belongs to it."""
+    if is_folder(Path(noun)):
+        arrived = imported(Path(noun))
+        lexicon = None if arrived.tokenizers is None else Lexicon(arrived.tokenizers, arrived.labels, foreign=True)
+        return Parts(arrived.model.to(device(where)), lexicon, None, None, arrived.plan.config)
+    checkpoint = found(noun)
+    model, about = network(checkpoint).to(device(where)), brought(checkpoint)
+    has_words = any(checkpoint.path.glob("tokenizer*.json"))
+    lexicon = Lexicon.read(lambda name: content(checkpoint.path, name), str(checkpoint.path)) if has_words else None
+    task = None if about is not None else TaskSpec.parse(checkpoint.json("state").get("task", "translation"))
+    if lexicon is not None and about is None:
+        _agree(checkpoint, model.spec, lexicon)
+    return Parts(model, lexicon, task, about, {} if about is None else about["config"])
+
+
+def _agree(checkpoint: Checkpoint, spec: ModelSpec, lexicon: Lexicon) -> None:
+    """Insist that the model has a vector for each token."""
+    sides = (("encoder", spec.encoder, lexicon.tokenizers[0]), ("decoder", spec.decoder, lexicon.tokenizers[1]))
+    for side, stack, tokenizer in sides:
+        held = len(tokenizer) if stack is None else stack.embedding.fields().get("vocabulary", len(tokenizer))
+        if held < len(tokenizer) if lexicon.foreign else held != len(tokenizer):
+            raise CheckpointError(f"{checkpoint.path}: its {side} knows {held} tokens, its tokenizer {len(tokenizer)}")
+
+
+def able(spec: ModelSpec, config: Mapping[str, Any]) -> TaskSpec:
+    """What a model from elsewhere can do, by its make."""
+    head = None if spec.head is None else spec.head.kind
+    if spec.encoder is not None and spec.decoder is not None:
+        return TaskSpec.parse("translation")
+    if spec.decoder is not None and head == "vocabulary":
+        told = next((config[key] for key in CONTEXT if isinstance(config.get(key), int)), None)
+        return TaskSpec.parse({"kind": "language"} | ({} if told is None else {"context": told}))
+    kinds = {"vocabulary": "masking", "classes": "classification", "tags": "tagging"}
+    return TaskSpec.parse(kinds.get(head or "", "embedding"))
+
+
+def load(noun: str, where: Device = "auto") -> Any:
+    """A run, or a folder in Hugging Face layout, ready to use: `load("runs/en-fr").translate("I like the green cat.")`.
+
+    What comes depends on what was learned: a Translator, a Writer, a Filler, a Classifier, a Tagger, an Embedder. The
+    npz file of `g2p-en` is a Translator too. Where there is no tokenizer, its parts come: `load("folder").model`.
+    """
+    if noun.endswith(".npz"):
+        return pronouncer(Path(noun))
+    found = parts(noun, where)
+    return found if found.lexicon is None else found.speaker(noun)
+
+
+def asked(noun: str, kind: type[S], wants: str) -> S:
+    """The same, once it is sure that it can do what a verb wants."""
+    speaker = load(noun)
+    if isinstance(speaker, Parts):
+        raise InputError(f"{noun}: there is no tokenizer in it", "regard.load(NOUN).model is the network")
+    if not isinstance(speaker, kind):
+        what = type(speaker).__name__.lower()
+        raise InputError(f"{noun}: it is a {what}, and {wants}", f"regard {VERBS.get(what, 'eval')} {noun}")
+    return speaker
+
+
+VERBS = {
+    "translator": "translate",
+    "writer": "generate",
+    "filler": "fill",
+    "classifier": "classify",
+    "tagger": "tag",
+    "embedder": "embed",
+}
+
+
+def brought(checkpoint: Checkpoint) -> dict[str, Any] | None:
+    """What is known of a model that came from elsewhere; None for what was trained here."""
+    about = checkpoint.json("state").get("import")
+    types = {"type": str, "class": str, "settings": dict, "config": dict}
+    if about is None:
+        return None
+    if not isinstance(about, dict) or not all(isinstance(about.get(key), kind) for key, kind in types.items()):
+        raise CheckpointError(f"{checkpoint.path}/state.json: damaged, where the model comes from can't be read")
+    return about

@@ -1,0 +1,43 @@
+"""Algorithmic tasks: problems and answers as sequences, right to the last token or not, told by size.
+
+They are learned as translations are, by an encoder and a decoder or by a decoder alone (`problem [SEP] answer`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from regard.core.spec import Rate
+from regard.data.batches import BatchSpec
+from regard.data.prepared import Prepared
+from regard.data.sample import Sample
+from regard.decode.search import Search
+from regard.tasks.translation import Translate, Translation
+
+
+class Algorithm(Translation):
+    """Learn to solve problems exactly."""
+
+    kind: Literal["algorithm"] = "algorithm"  # type: ignore[assignment]
+    smoothing: Rate = 0.0
+    search: Search = Search(maximum=2**16)
+
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Solve:
+        return Solve(self, prepared, batches, seed)
+
+    def told(self, samples: Sequence[Sample], texts: Sequence[str]) -> dict[str, Any]:
+        """The share of problems of each size that are solved."""
+        seen, right = Counter[int](), Counter[int]()
+        for sample, text in zip(samples, texts, strict=True):
+            size = int(sample.get("size", len(sample["source"].split())))
+            seen[size] += 1
+            right[size] += text == sample["target"]
+        return {"by_size": {size: right[size] / count for size, count in sorted(seen.items())}}
+
+
+class Solve(Translate):
+    """The task on one corpus of problems."""
+
+    goal, rising = "exact", True

@@ -1,0 +1,206 @@
+"""Classification: one label for a text, or for a pair of texts.
+
+A pair is one sequence with a delimiter in the middle, `[BOS] first [SEP] second [EOS]`, and the label is read off the
+last token, as GPT-1 does it, or off the first, or off the mean of all. While a language model is fine-tuned, it may go
+on predicting words beside (GPT-1's auxiliary loss; Radford et al. 2018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.core.model import Model, ModelSpec
+from regard.core.spec import Rate
+from regard.data.batches import BatchSpec, padded
+from regard.data.lexicon import Lexicon
+from regard.data.prepared import Prepared
+from regard.data.sample import Form, Sample
+from regard.data.tokenizer import SEPARATOR, Tokenizer
+from regard.errors import InputError, SpecError
+from regard.tasks.entropy import cross_entropy
+from regard.tasks.measures import labelled
+from regard.tasks.task import Place, Pulse, Task, TaskSpec, by_length, one_stack, served
+
+ROWS = 64  # texts that are read together
+
+
+class Classification(TaskSpec):
+    """Learn to label texts."""
+
+    form: ClassVar[Form] = "labels"
+    special: ClassVar[tuple[str, ...]] = (SEPARATOR,)
+    kind: Literal["classification"] = "classification"
+    pool: Literal["first", "last", "mean"] | None = None  # last for a decoder and mean for an encoder, unless given
+    auxiliary: Rate = 0.0  # the weight of predicting the next word beside; GPT-1 takes 0.5
+    dropout: Rate = 0.1  # before the classes
+    smoothing: Rate = 0.0
+
+    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+        one_stack(model, "classification")
+        if len(lexicon.labels) < 2:
+            raise SpecError(f"corpus: {len(lexicon.labels)} labels, and there must be two at least")
+        pool = self.pool or ("mean" if model.decoder is None else "last")
+        classes = {"kind": "classes", "classes": len(lexicon.labels), "pool": pool, "dropout": self.dropout}
+        if not self.auxiliary:
+            return model.replace(head=classes)
+        if model.decoder is None:
+            raise SpecError("task.auxiliary: an encoder sees the next word", "task.auxiliary=0")
+        return model.replace(head={"kind": "dual", "answer": classes, "words": model.head or "vocabulary"})
+
+    def texts(self, sample: Sample) -> Sequence[str]:
+        return (" ".join((sample["text"], sample.get("second", ""))).strip(),)
+
+    def labels(self, sample: Sample) -> Sequence[str]:
+        return (sample["label"],)
+
+    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
+        words = len(lexicon.tokenizer)
+        return {"text": words, "second": words, "label": len(lexicon.labels)}
+
+    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
+        numbers = {label: number for number, label in enumerate(lexicon.labels)}
+        firsts = lexicon.tokenizer.encode([sample["text"] for sample in samples])
+        seconds = lexicon.tokenizer.encode([sample.get("second", "") for sample in samples])
+        rows = zip(firsts, seconds, samples, strict=True)
+        return [{"text": one, "second": two, "label": [numbers[sample["label"]]]} for one, two, sample in rows]
+
+    def size(self, row: Mapping[str, Sequence[int]]) -> int:
+        return len(row["text"]) + len(row["second"]) + 3
+
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Label:
+        return Label(self, prepared, batches, seed)
+
+    def speaker(self, network: Model, lexicon: Lexicon) -> Classifier:
+        return Classifier(network, lexicon)
+
+    def evaluated(self, speaker: Classifier, samples: Sequence[Sample]) -> Mapping[str, Any]:
+        return speaker.measured(samples)
+
+
+@dataclass
+class Texts:
+    """Rows of tokens, and their labels."""
+
+    tokens: Tensor  # (rows, time)
+    valid: Tensor
+    segments: Tensor  # 0 for the first text, 1 for the second
+    labels: Tensor  # (rows,)
+
+
+def arranged(first: Sequence[int], second: Sequence[int], tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """`[BOS] first [EOS]`, or `[BOS] first [SEP] second [EOS]`; and which text each token belongs to."""
+    if not second:
+        return [tokenizer.begin, *first, tokenizer.end], [0] * (len(first) + 2)
+    if tokenizer.separator is None:
+        raise InputError(f"a pair needs {SEPARATOR} between its texts, and this tokenizer has none")
+    row = [tokenizer.begin, *first, tokenizer.separator, *second, tokenizer.end]
+    return row, [0] * (len(first) + 2) + [1] * (len(second) + 1)
+
+
+def collected(rows: Sequence[tuple[list[int], list[int]]], labels: Sequence[int], pad: int) -> Texts:
+    tokens, valid = padded([row for row, _ in rows], pad)
+    return Texts(tokens, valid, padded([sides for _, sides in rows], 0)[0], torch.tensor(list(labels)))
+
+
+class Label(Task[Texts]):
+    """The task on one prepared corpus."""
+
+    goal, rising = "accuracy", True
+
+    def __init__(self, spec: Classification, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
+        self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
+        self.tokenizer = prepared.lexicon.tokenizer
+        self.validation = prepared.samples("validation") if prepared.has("validation") else []
+
+    def batches(self, epoch: int, position: int) -> Generator[Place[Texts], None, None]:
+        rows = by_length(self.prepared, self.plan, self.seed, "text", "second")
+        return served(rows, self._made, self.seed, epoch, position)
+
+    def _made(self, rows: list[int], chance: Random) -> Texts:
+        columns = self.prepared.columns
+        read = [arranged(columns["text"][n], columns["second"][n], self.tokenizer) for n in rows]
+        return collected(read, [columns["label"][n][0] for n in rows], self.tokenizer.pad)
+
+    def size(self, batch: Texts) -> int:
+        return len(batch.labels)
+
+    def loss(self, model: Model, batch: Texts) -> Tensor:
+        device = model.device
+        tokens, valid = batch.tokens.to(device), batch.valid.to(device)
+        features = model.features(tokens, valid=valid, extras={"segments": batch.segments.to(device)})
+        logits = model.answer(features, valid=valid)
+        labels = batch.labels.to(device)
+        found = F.cross_entropy(logits, labels, reduction="sum", label_smoothing=self.spec.smoothing)
+        if not self.spec.auxiliary:
+            return found
+        kept = valid[:, 1:]
+        words = cross_entropy(model.scored(features[:, :-1][kept]), tokens[:, 1:][kept])
+        # in proportion to the texts, so that long ones don't drown the label
+        return found + self.spec.auxiliary * words * len(labels) / kept.sum()
+
+    def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
+        if not self.validation:
+            return None
+        found = Classifier(model, self.prepared.lexicon).measured(self.validation, pulse)
+        return {name: value for name, value in found.items() if not isinstance(value, dict)}
+
+
+@dataclass
+class Verdict:
+    """A text's label, and how likely each is."""
+
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+
+
+@dataclass
+class Classifier:
+    """A model that learned to label texts, with its tokenizer and the labels."""
+
+    network: Model
+    lexicon: Lexicon
+
+    def classify(self, text: str, second: str = "") -> Verdict:
+        """The label of a text, or of a pair."""
+        return self.classify_all([(text, second)])[0]
+
+    def classify_all(self, texts: Sequence[tuple[str, str]], pulse: Pulse = lambda: None) -> list[Verdict]:
+        """The same for many, in their order."""
+        found: dict[int, Verdict] = {}
+        for group, logits in self._scored(texts, pulse):
+            for n, row in zip(group, logits.softmax(-1).tolist(), strict=True):
+                shares = dict(zip(self.lexicon.labels, row, strict=True))
+                best = max(shares, key=lambda label: shares[label])
+                found[n] = Verdict(best, shares[best], shares)
+        return [found[n] for n in range(len(texts))]
+
+    @torch.no_grad()
+    def _scored(self, texts: Sequence[tuple[str, str]], pulse: Pulse) -> Iterator[tuple[list[int], Tensor]]:
+        tokenizer = self.lexicon.tokenizer
+        firsts = tokenizer.encode([text for text, _ in texts])
+        seconds = tokenizer.encode([second for _, second in texts])
+        rows = [arranged(one, two, tokenizer) for one, two in zip(firsts, seconds, strict=True)]
+        order = sorted(range(len(rows)), key=lambda n: len(rows[n][0]))
+        for first in range(0, len(order), ROWS):
+            pulse()
+            group = order[first : first + ROWS]
+            batch = collected([rows[n] for n in group], [0] * len(group), tokenizer.pad)
+            device = self.network.device
+            extras = {"segments": batch.segments.to(device)}
+            yield group, self.network(batch.tokens.to(device), valid=batch.valid.to(device), extras=extras).float()
+
+    def measured(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
+        """Every measure on samples with their labels."""
+        numbers = {label: number for number, label in enumerate(self.lexicon.labels)}
+        texts = [(sample["text"], sample.get("second", "")) for sample in samples]
+        gold = [numbers[sample["label"]] for sample in samples]
+        guesses = [numbers[verdict.label] for verdict in self.classify_all(texts, pulse)]
+        return labelled(gold, guesses, self.lexicon.labels)

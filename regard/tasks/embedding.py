@@ -1,0 +1,171 @@
+"""Sentences as vectors: the mean of what a model makes of their tokens, at unit length (Reimers & Gurevych 2019).
+
+It is learned from pairs that mean the same: each must find its partner among all partners of the batch (Henderson et
+al. 2017). Pairs may be translations, so texts of two languages meet in one space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.core.mask import average
+from regard.core.model import Model, ModelSpec
+from regard.core.spec import Positive
+from regard.data.batches import BatchSpec, padded
+from regard.data.lexicon import Lexicon
+from regard.data.prepared import Prepared
+from regard.data.sample import Form, Sample
+from regard.data.tokenizer import Tokenizer
+from regard.errors import InputError
+from regard.tasks.measures import ratio
+from regard.tasks.task import Place, Pulse, Task, TaskSpec, by_length, one_stack, served
+
+ROWS = 32  # texts that are read together
+
+
+class Embedding(TaskSpec):
+    """Learn to bring together what means the same."""
+
+    form: ClassVar[Form] = "pairs"
+    kind: Literal["embedding"] = "embedding"
+    scale: Positive = 20.0  # of the cosines, before they are compared
+
+    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+        one_stack(model, "embedding")
+        return model.replace(head=None)
+
+    def texts(self, sample: Sample) -> Sequence[str]:
+        return (" ".join((sample["source"], sample["target"])),)
+
+    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
+        return {"source": len(lexicon.tokenizer), "target": len(lexicon.tokenizer)}
+
+    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
+        sides = [lexicon.tokenizer.encode([sample[side] for sample in samples]) for side in ("source", "target")]
+        return [{"source": one, "target": other} for one, other in zip(*sides, strict=True)]
+
+    def size(self, row: Mapping[str, Sequence[int]]) -> int:
+        return max(map(len, row.values())) + 2
+
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Match:
+        return Match(self, prepared, batches, seed)
+
+    def speaker(self, network: Model, lexicon: Lexicon) -> Embedder:
+        return Embedder(network, lexicon.tokenizer, lexicon.foreign)
+
+    def evaluated(self, speaker: Embedder, samples: Sequence[Sample]) -> Mapping[str, Any]:
+        return matched(speaker, samples)
+
+
+@dataclass
+class Twins:
+    """Two rectangles whose rows mean the same."""
+
+    source: Tensor
+    source_valid: Tensor
+    target: Tensor
+    target_valid: Tensor
+
+
+class Match(Task[Twins]):
+    """The task on one prepared corpus."""
+
+    goal, rising = "found", True
+
+    def __init__(self, spec: Embedding, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
+        self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
+        self.tokenizer = prepared.lexicon.tokenizer
+        self.validation = prepared.samples("validation") if prepared.has("validation") else []
+
+    def batches(self, epoch: int, position: int) -> Generator[Place[Twins], None, None]:
+        rows = by_length(self.prepared, self.plan, self.seed, "source", "target")
+        return served(rows, self._made, self.seed, epoch, position)
+
+    def _made(self, rows: list[int], chance: Random) -> Twins:
+        sides = [
+            padded(
+                [[self.tokenizer.begin, *self.prepared.columns[side][n], self.tokenizer.end] for n in rows],
+                self.tokenizer.pad,
+            )
+            for side in ("source", "target")
+        ]
+        return Twins(*sides[0], *sides[1])
+
+    def size(self, batch: Twins) -> int:
+        return len(batch.source)
+
+    def loss(self, model: Model, batch: Twins) -> Tensor:
+        device = model.device
+        one = pooled(model, batch.source.to(device), batch.source_valid.to(device))
+        other = pooled(model, batch.target.to(device), batch.target_valid.to(device))
+        cosines = self.spec.scale * one @ other.T
+        wanted = torch.arange(len(one), device=device)
+        return (
+            F.cross_entropy(cosines, wanted, reduction="sum") + F.cross_entropy(cosines.T, wanted, reduction="sum")
+        ) / 2
+
+    def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
+        if not self.validation:
+            return None
+        lexicon = self.prepared.lexicon
+        return matched(Embedder(model, lexicon.tokenizer, lexicon.foreign), self.validation, pulse)
+
+
+def pooled(model: Model, tokens: Tensor, valid: Tensor) -> Tensor:
+    """The mean of each row's states, at unit length: (rows, width)."""
+    return F.normalize(average(model.features(tokens, valid=valid), valid), dim=-1)
+
+
+def matched(embedder: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
+    """How often a source finds its target first among all of them, and the mean of 1 / rank."""
+    sources = embedder.embed([sample["source"] for sample in samples], pulse)
+    targets = embedder.embed([sample["target"] for sample in samples], pulse)
+    cosines = sources @ targets.T
+    ranks = (cosines > cosines.diagonal()[:, None]).sum(1) + 1
+    first, low, high = ratio((ranks == 1).double().tolist(), [1] * len(samples))
+    mean = float((1 / ranks.double()).mean())
+    return {"found": first, "found_low": low, "found_high": high, "reciprocal_rank": mean, "pairs": len(samples)}
+
+
+@dataclass
+class Embedder:
+    """A model and its tokenizer."""
+
+    network: Model
+    tokenizer: Tokenizer
+    foreign: bool = False  # the tokenizer itself says how a text begins and ends
+
+    @torch.no_grad()
+    def embed(self, texts: Sequence[str], pulse: Pulse = lambda: None) -> Tensor:
+        """(texts, width), in their order."""
+        rows = self._cut(texts)
+        order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
+        found: dict[int, Tensor] = {}
+        for first in range(0, len(order), ROWS):
+            pulse()
+            group = order[first : first + ROWS]
+            tokens, valid = padded([rows[n] for n in group], self.tokenizer.pad)
+            device = self.network.device
+            try:
+                vectors = pooled(self.network, tokens.to(device), valid.to(device))
+            except InputError as error:
+                longest = max(len(rows[n]) for n in group)
+                raise InputError(f"a text of {longest} tokens: {error.message}", error.hint) from None
+            found |= dict(zip(group, vectors.float().cpu(), strict=True))
+        return torch.stack([found[n] for n in range(len(rows))])
+
+    def _cut(self, texts: Sequence[str]) -> list[list[int]]:
+        if not self.foreign:
+            return [[self.tokenizer.begin, *row, self.tokenizer.end] for row in self.tokenizer.encode(texts)]
+        engine = self.tokenizer.engine
+        # a file may ask for rows of one length; here each text is as long as it is
+        engine.no_padding()
+        engine.no_truncation()
+        return [found.ids for found in engine.encode_batch(list(texts), add_special_tokens=True)]

@@ -1,0 +1,440 @@
+"""Language modelling: the next token of running text, and for ELMo the one before as well.
+
+Documents are laid end to end in rows that are full to the last place, and none sees another: attention stops at their
+borders and recurrences start anew. With `carry`, each row reads on where it stopped in the batch before, from the state
+that it had there, and gradients stop at the border (truncated back-propagation through time).
+
+There is one way to evaluate: the whole text, in windows that overlap, so that each token but the first few is
+predicted from at least `context - stride` tokens; in nats a token, perplexity, and bits a byte, which can be compared
+whatever the tokens are. With `carry`, the text is read in one go instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from regard.core.model import Factors, Model, ModelSpec, Progress
+from regard.core.spec import Rate, Size
+from regard.data.batches import POOL, RUN, BatchSpec, padded
+from regard.data.lexicon import Lexicon
+from regard.data.prepared import Column, Prepared
+from regard.data.sample import Form, Sample
+from regard.data.tokenizer import Tokenizer
+from regard.decode.writer import Writer
+from regard.errors import SpecError
+from regard.tasks.embedding import Embedder
+from regard.tasks.entropy import cross_entropy
+from regard.tasks.measures import ratio
+from regard.tasks.routing import BALANCE, Routing
+from regard.tasks.task import Place, Pulse, Task, TaskSpec, one_stack, served
+
+WINDOWS = 16_384  # tokens that are evaluated at once
+ROWS = 32  # documents that are read side by side
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a document's predictions: token n is predicted from those before it."""
+
+    document: int
+    first: int
+    last: int
+
+
+class Language(TaskSpec):
+    """Learn to predict the next token of documents."""
+
+    form: ClassVar[Form] = "documents"
+    kind: Literal["language"] = "language"
+    context: Size = 256  # tokens in a row
+    stride: Size | None = None  # between the windows of an evaluation; half the context, unless given
+    carry: bool = False  # a row goes on from the state that the batch before left: for recurrences
+    balance: Rate = BALANCE  # the weight of an even use of experts
+
+    @property
+    def step(self) -> int:
+        return min(self.stride or max(1, self.context // 2), self.context)
+
+    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+        one_stack(model, "language")
+        directions = model.head.fields().get("directions", 1) if model.head is not None else 1
+        if model.decoder is None and directions != 2:
+            raise SpecError("model: an encoder sees what it should predict", "model=gpt2, or elmo; task=masking")
+        if model.head is None or model.head.kind != "vocabulary":
+            model = model.replace(head={"kind": "vocabulary"})
+        if self.carry and directions == 2:
+            raise SpecError(
+                "task.carry: a model that also reads backwards can't go on from a state", "task.carry=false"
+            )
+        return model
+
+    def texts(self, sample: Sample) -> Sequence[str]:
+        return (sample["text"],)
+
+    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
+        return {"text": len(lexicon.tokenizer)}
+
+    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
+        return [{"text": row} for row in lexicon.tokenizer.encode([sample["text"] for sample in samples])]
+
+    def size(self, row: Mapping[str, Sequence[int]]) -> int:
+        return 0  # a document may be of any length
+
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Learn:
+        return Learn(self, prepared, batches, seed)
+
+    def speaker(self, network: Model, lexicon: Lexicon) -> Writer | Embedder:
+        if network.decoder is None:  # what reads both ways can't write on
+            return Embedder(network, lexicon.tokenizer, lexicon.foreign)
+        return Writer(network, lexicon.tokenizer, None if network.endless else self.context, lexicon.foreign)
+
+    def evaluated(self, speaker: Writer | Embedder, samples: Sequence[Sample]) -> Mapping[str, Any]:
+        return assess(speaker.network, speaker.tokenizer, samples, self)
+
+
+@dataclass
+class Rows:
+    """Tokens, the ones to predict, and which document of the row each belongs to."""
+
+    tokens: Tensor  # (rows, time)
+    targets: Tensor  # (rows, time), the next of each
+    valid: Tensor
+    documents: Tensor
+    fresh: Tensor | None = None  # (rows,), where a document begins, if states are carried
+    size: int = 0  # predictions
+
+
+class Learn(Task[Rows]):
+    """The task on one prepared corpus."""
+
+    goal, rising = "loss", False
+
+    def __init__(self, spec: Language, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
+        self.spec, self.prepared, self.seed = spec, prepared, seed
+        self.rows = max(1, batches.tokens // spec.context)
+        self.tokenizer = prepared.lexicon.tokenizer
+        self.column = prepared.columns["text"]
+        self.validation = prepared.samples("validation") if prepared.has("validation") else []
+        self.state: Progress | None = None  # where each row stopped, with carry
+
+    def batches(self, epoch: int, position: int) -> Generator[Place[Rows], None, None]:
+        plan = self._streams if self.spec.carry else self._packed
+        return served(plan, self._made, self.seed, epoch, position)
+
+    def _packed(self, epoch: int) -> Iterator[tuple[list[list[Piece]], float]]:
+        return full_rows(self.column, self.spec.context, self.rows, Random(f"{self.seed}/{epoch}"))
+
+    def _streams(self, epoch: int) -> Iterator[tuple[list[list[Piece]], float]]:
+        """Each row reads its part of the corpus from end to end; a document's end ends its piece too."""
+        order = list(range(len(self.column)))
+        Random(f"{self.seed}/{epoch}").shuffle(order)
+        sizes = lengths(self.column, order)
+        slices = divided(sizes, self.rows)
+        readers = [chunks(part, self.spec.context) for part in slices]
+        total, done = sum(size for _, size in sizes), 0
+        # the epoch ends with the first row that does: what the others have left comes in another order next time
+        for pieces in zip(*readers, strict=False):
+            done += sum(piece.last - piece.first for piece in pieces)
+            yield [[piece] for piece in pieces], min(1.0, done / total)
+
+    def _made(self, rows: list[list[Piece]], chance: Random) -> Rows:
+        return assembled(rows, self._sequence, self.tokenizer.pad, self.spec.carry)
+
+    def _sequence(self, piece: Piece) -> list[int]:
+        """The tokens of a piece and the one after them; a document begins and ends with tokens that say so."""
+        tokenizer, before = self.tokenizer, 1 if piece.first == 0 else 0
+        inside = self.column.part(piece.document, max(0, piece.first - 1), piece.last)
+        found = [tokenizer.begin] * before + inside
+        return [*found, tokenizer.end] if len(found) == piece.last - piece.first else found
+
+    def size(self, batch: Rows) -> int:
+        return batch.size
+
+    def loss(self, model: Model, batch: Rows) -> Tensor:
+        routing = Routing(model, self.spec.balance)
+        if not self.spec.carry:
+            return entropy(model, batch, routing) + routing.cost(batch.size)
+        if self.state is None or batch.fresh is None or self.state.rows != len(batch.tokens):
+            self.state = model.start(len(batch.tokens))
+        elif bool(batch.fresh.any()):
+            self.state = renewed(self.state, model.start(len(batch.tokens)), batch.fresh.to(model.device))
+        found = carried(model, batch, self.state, routing) + routing.cost(batch.size)
+        return found
+
+    def settle(self) -> None:
+        """Cut the graph between two batches; where in its document a row stands doesn't matter to a recurrence."""
+        if self.state is not None:
+            self.state = self.state.detach()
+            self.state.recount()
+
+    def memory(self) -> dict[str, Tensor]:
+        """What the next batch needs to know of this one, for a checkpoint."""
+        return {} if self.state is None else {str(n): tensor for n, tensor in enumerate(tensors(self.state))}
+
+    def recall(self, model: Model, memory: Mapping[str, Tensor]) -> None:
+        """Be again where a checkpoint was saved."""
+        if memory:
+            kept = iter([memory[str(n)].to(model.device) for n in range(len(memory))])
+            self.state = model.start(memory["0"].shape[0]).map(lambda _: next(kept))
+
+    def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
+        if not self.validation:
+            return None
+        return assess(model, self.tokenizer, self.validation, self.spec, pulse)
+
+
+def full_rows(
+    column: Column, context: int, rows: int, chance: Random, extra: int = 1
+) -> Iterator[tuple[list[list[Piece]], float]]:
+    """Batches of rows that are full: documents in a random order, laid end to end and cut to the context.
+
+    With each comes the share of the corpus that is done. `extra`: tokens that a document has beside its own.
+    """
+    runs = [range(first, min(first + RUN, len(column))) for first in range(0, len(column), RUN)]
+    chance.shuffle(runs)
+    done = 0
+    for first in range(0, len(runs), POOL):
+        pool = [n for run in runs[first : first + POOL] for n in run]
+        chance.shuffle(pool)
+        cut = list(packed(lengths(column, pool, extra), context, chance.randrange(context)))
+        chance.shuffle(cut)
+        for at in range(0, len(cut), rows):
+            share = min(1.0, (at + rows) / len(cut))
+            yield cut[at : at + rows], (done + share * len(pool)) / len(column)
+        done += len(pool)
+
+
+def lengths(column: Column, documents: Sequence[int], extra: int = 1) -> list[tuple[int, int]]:
+    """Each document and how long it is, with what it has beside its own tokens."""
+    found = []
+    for n in documents:
+        begin, end = column.bounds(n, n + 1)
+        found.append((n, end - begin + extra))
+    return found
+
+
+def packed(documents: Sequence[tuple[int, int]], context: int, offset: int) -> Iterator[list[Piece]]:
+    """Rows of at most `context` predictions, all full but the first, which has `offset` fewer, and the last."""
+    row: list[Piece] = []
+    room = context - offset
+    for document, size in documents:
+        first = 0
+        while first < size:
+            last = min(size, first + room)
+            row.append(Piece(document, first, last))
+            room -= last - first
+            first = last
+            if not room:
+                yield row
+                row, room = [], context
+    if row:
+        yield row
+
+
+def divided(documents: Sequence[tuple[int, int]], parts: int) -> list[list[Piece]]:
+    """Documents in parts of equal size, cut where that takes it."""
+    total = sum(size for _, size in documents)
+    bounds = [total * n // parts for n in range(1, parts + 1)]
+    found: list[list[Piece]] = [[]]
+    place = 0
+    for document, size in documents:
+        first = 0
+        while first < size:
+            last = min(size, first + bounds[len(found) - 1] - place)
+            if last > first:
+                found[-1].append(Piece(document, first, last))
+            place += last - first
+            first = last
+            if place == bounds[len(found) - 1] and len(found) < parts:
+                found.append([])
+    return found
+
+
+def chunks(pieces: Sequence[Piece], context: int) -> Iterator[Piece]:
+    """Pieces cut to the context."""
+    for piece in pieces:
+        for first in range(piece.first, piece.last, context):
+            yield Piece(piece.document, first, min(piece.last, first + context))
+
+
+def assembled(rows: Sequence[Sequence[Piece]], sequence: Any, pad: int, carry: bool) -> Rows:
+    """A batch from the pieces of its rows."""
+    tokens, targets, documents = list[list[int]](), list[list[int]](), list[list[int]]()
+    for row in rows:
+        read = [sequence(piece) for piece in row]
+        tokens.append([token for part in read for token in part[:-1]])
+        targets.append([token for part in read for token in part[1:]])
+        documents.append([number for number, part in enumerate(read) for _ in part[1:]])
+    table, valid = padded(tokens, pad)
+    fresh = torch.tensor([row[0].first == 0 for row in rows]) if carry else None
+    owners = padded(documents, max(max(row) for row in documents))[0]
+    return Rows(table, padded(targets, pad)[0], valid, owners, fresh, sum(map(len, tokens)))
+
+
+def entropy(model: Model, batch: Rows, routing: Routing | None = None, keep: Tensor | None = None) -> Tensor:
+    """The sum of cross-entropies over a batch; of both directions' mean, where there are two."""
+    device = model.device
+    tokens, targets, valid = batch.tokens.to(device), batch.targets.to(device), batch.valid.to(device)
+    documents = batch.documents.to(device)
+    probe = None if routing is None else routing.probe
+    kept = valid if keep is None else keep.to(device)
+    factors = model.factors(tokens, kept, valid=valid, documents=documents, probe=probe)
+    if factors.vectors.dim() == 2:
+        return cross_entropy(factors, targets[kept])
+    ahead, behind = (factors.only(direction) for direction in (0, 1))
+    found = cross_entropy(ahead, targets[kept])
+    before = torch.zeros_like(valid)
+    before[:, 1:] = (documents[:, 1:] == documents[:, :-1]) & valid[:, 1:]
+    known = before[kept]  # a document's first token has none before it
+    found = found + cross_entropy(behind.at(known), tokens.roll(1, 1)[before & kept])
+    return found / 2
+
+
+def carried(model: Model, batch: Rows, state: Progress, routing: Routing) -> Tensor:
+    """The same, from a state that is moved on."""
+    device = model.device
+    valid = batch.valid.to(device)
+    features = model.advance(batch.tokens.to(device), state, valid=valid, probe=routing.probe)
+    return cross_entropy(model.scored(features[valid]), batch.targets.to(device)[valid])
+
+
+def tensors(state: Progress) -> list[Tensor]:
+    """All tensors of a state, in an order that it keeps."""
+    found: list[Tensor] = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        found.append(tensor)
+        return tensor
+
+    state.map(keep)
+    return found
+
+
+def renewed(state: Progress, start: Progress, rows: Tensor) -> Progress:
+    """A state in which some rows have forgotten everything."""
+    fresh = iter(tensors(start))
+
+    def chosen(tensor: Tensor) -> Tensor:
+        new = next(fresh)
+        return torch.where(rows.view(-1, *[1] * (tensor.dim() - 1)), new, tensor)
+
+    return state.map(chosen)
+
+
+@torch.no_grad()
+def assess(
+    model: Model, tokenizer: Tokenizer, samples: Sequence[Sample], spec: Language, pulse: Pulse = lambda: None
+) -> dict[str, Any]:
+    """Every measure of a language model on whole documents."""
+    texts = [str(sample["text"]) for sample in samples]
+    rows = [[tokenizer.begin, *row, tokenizer.end] for row in tokenizer.encode(texts)]
+    sums, counts = (followed if spec.carry else seen)(model, rows, spec, tokenizer.pad, pulse)
+    loss, low, high = ratio(sums, counts)
+    size = sum(len(text.encode()) for text in texts)
+    return {
+        "loss": loss,
+        "loss_low": low,
+        "loss_high": high,
+        "perplexity": math.exp(min(loss, 700.0)),
+        "bits_per_byte": sum(sums) / math.log(2) / size,
+        "predictions": sum(counts),
+        "documents": len(texts),
+    }
+
+
+Sums = tuple[list[float], list[int]]  # of nats, and of predictions, by stretch of text
+
+
+def seen(model: Model, rows: Sequence[Sequence[int]], spec: Language, pad: int, pulse: Pulse) -> Sums:
+    """Every prediction once, in windows that overlap."""
+    views = [(n, view) for n, row in enumerate(rows) for view in windows(len(row) - 1, spec.context, spec.step)]
+    sums, counts = [0.0] * len(views), [view.last - view.scored for _, view in views]
+    order = sorted(range(len(views)), key=lambda n: views[n][1].last - views[n][1].first)
+    for group in grouped(order, [view.last - view.first for _, view in views]):
+        pulse()
+        cut = [rows[views[n][0]][views[n][1].first : views[n][1].last + 1] for n in group]
+        for n, value in zip(group, scored(model, cut, [counts[n] for n in group], pad), strict=True):
+            sums[n] = value
+    return sums, counts
+
+
+def followed(model: Model, rows: Sequence[Sequence[int]], spec: Language, pad: int, pulse: Pulse) -> Sums:
+    """Every prediction once, in one reading with the state carried on."""
+    order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
+    sums, counts = list[float](), list[int]()
+    for first in range(0, len(order), ROWS):
+        group = [rows[n] for n in order[first : first + ROWS]]
+        state = model.start(len(group))
+        for begin in range(0, len(group[-1]) - 1, 4 * spec.context):
+            pulse()
+            going = [n for n, row in enumerate(group) if begin < len(row) - 1]
+            if len(going) < len(group):
+                group = [group[n] for n in going]
+                state = state.select(torch.tensor(going, device=model.device))
+            cut = [row[begin : begin + 4 * spec.context + 1] for row in group]
+            tokens, valid = padded([row[:-1] for row in cut], pad)
+            targets = [token for row in cut for token in row[1:]]
+            features = model.advance(tokens.to(model.device), state, valid=valid.to(model.device))
+            lost = losses(model.scored(features[valid.to(model.device)]), torch.tensor(targets, device=model.device))
+            sizes = [len(row) - 1 for row in cut]
+            sums += [float(part.sum()) for part in lost.split(sizes)]
+            counts += sizes
+    return sums, counts
+
+
+def losses(factors: Factors, targets: Tensor) -> Tensor:
+    """What each prediction costs, in nats."""
+    return -factors.table().float().log_softmax(-1).gather(1, targets[:, None])[:, 0].double().cpu()
+
+
+@dataclass(frozen=True)
+class Window:
+    """Inputs `first` to `last`, of which the predictions from `scored` on count."""
+
+    first: int
+    last: int
+    scored: int
+
+
+def windows(size: int, context: int, stride: int) -> Iterator[Window]:
+    """Windows over so many predictions, such that each counts once."""
+    first = done = 0
+    while done < size:
+        last = min(size, first + context)
+        yield Window(first, last, done)
+        done = last
+        first = max(0, min(first + stride, size))
+
+
+def grouped(order: Sequence[int], sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Windows in ascending length, as many as are evaluated at once."""
+    group: list[int] = []
+    for n in order:
+        if group and (len(group) + 1) * sizes[n] > WINDOWS:
+            yield group
+            group = []
+        group.append(n)
+    if group:
+        yield group
+
+
+def scored(model: Model, rows: Sequence[Sequence[int]], counts: Sequence[int], pad: int) -> list[float]:
+    """The sum over the last predictions of each row, in nats."""
+    device = model.device
+    tokens, valid = padded([row[:-1] for row in rows], pad)
+    targets, _ = padded([row[1:] for row in rows], pad)
+    ends = valid.sum(1)
+    index = torch.arange(valid.shape[1])[None]
+    keep = valid & (index >= (ends - torch.tensor(counts))[:, None])
+    factors = model.factors(tokens.to(device), keep.to(device), valid=valid.to(device))
+    wanted = targets.to(device)[keep.to(device)]
+    if factors.vectors.dim() > 2:
+        factors = factors.only(0)
+    return [float(part.sum()) for part in losses(factors, wanted).split(list(counts))]

@@ -1,0 +1,201 @@
+"""Masked language modelling: tokens are hidden, and guessed from both sides (Devlin et al. 2019).
+
+Of the tokens that are chosen, 80 % are hidden, 10 % become another token and 10 % stay; the model doesn't know which.
+With `whole_words`, all pieces of a word are chosen together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from regard.core.model import Model, ModelSpec
+from regard.core.spec import Rate, Size
+from regard.data.batches import BatchSpec, padded
+from regard.data.lexicon import Lexicon
+from regard.data.prepared import Prepared
+from regard.data.sample import Form, Sample
+from regard.data.tokenizer import MASK, Tokenizer
+from regard.decode.filler import Filler, needs_mask
+from regard.errors import SpecError
+from regard.tasks.entropy import cross_entropy
+from regard.tasks.language import Piece, full_rows
+from regard.tasks.measures import ratio
+from regard.tasks.task import Place, Pulse, Task, TaskSpec, one_stack, served
+
+HIDDEN, OTHER = 0.8, 0.1  # of the chosen tokens; the rest stays
+ROWS = 64  # that are evaluated at once
+WORDS = {"kind": "vocabulary", "bias": True, "transform": "gelu", "norm": "layernorm"}
+
+
+class Masking(TaskSpec):
+    """Learn to guess hidden tokens of documents."""
+
+    form: ClassVar[Form] = "documents"
+    special: ClassVar[tuple[str, ...]] = (MASK,)
+    kind: Literal["masking"] = "masking"
+    context: Size = 128  # tokens in a row
+    share: Rate = 0.15  # of the tokens that are chosen
+    whole_words: bool = False
+
+    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+        one_stack(model, "masking")
+        needs_mask(lexicon.tokenizer, "the run's tokenizer")
+        if model.encoder is None:
+            raise SpecError("model: a decoder sees only what comes before", "model=bert-tiny; task=language")
+        if model.head is None or model.head.kind != "vocabulary":
+            model = model.replace(head=WORDS)
+        return model
+
+    def texts(self, sample: Sample) -> Sequence[str]:
+        return (sample["text"],)
+
+    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
+        return {"text": len(lexicon.tokenizer)}
+
+    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
+        return [{"text": row} for row in lexicon.tokenizer.encode([sample["text"] for sample in samples])]
+
+    def size(self, row: Mapping[str, Sequence[int]]) -> int:
+        return 0  # a document may be of any length
+
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Guess:
+        return Guess(self, prepared, batches, seed)
+
+    def speaker(self, network: Model, lexicon: Lexicon) -> Filler:
+        return Filler(network, lexicon.tokenizer)
+
+    def evaluated(self, speaker: Filler, samples: Sequence[Sample]) -> Mapping[str, Any]:
+        return assess(speaker.network, speaker.tokenizer, samples, self)
+
+
+@dataclass
+class Hidden:
+    """Tokens of which some are hidden, and what these were."""
+
+    tokens: Tensor  # (rows, time)
+    valid: Tensor
+    documents: Tensor
+    chosen: Tensor  # (rows, time)
+    answers: Tensor  # (chosen,)
+
+
+class Guess(Task[Hidden]):
+    """The task on one prepared corpus."""
+
+    goal, rising = "loss", False
+
+    def __init__(self, spec: Masking, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
+        self.spec, self.prepared, self.seed = spec, prepared, seed
+        self.rows = max(1, batches.tokens // spec.context)
+        self.tokenizer = prepared.lexicon.tokenizer
+        self.column = prepared.columns["text"]
+        self.validation = prepared.samples("validation") if prepared.has("validation") else []
+
+    def batches(self, epoch: int, position: int) -> Generator[Place[Hidden], None, None]:
+        return served(self._packed, self._made, self.seed, epoch, position)
+
+    def _packed(self, epoch: int) -> Iterator[tuple[list[list[Piece]], float]]:
+        return full_rows(self.column, self.spec.context, self.rows, Random(f"{self.seed}/{epoch}"), extra=2)
+
+    def _made(self, rows: list[list[Piece]], chance: Random) -> Hidden:
+        read = [[self._tokens(piece) for piece in row] for row in rows]
+        return hidden(read, self.tokenizer, self.spec, chance.getrandbits(60))
+
+    def _tokens(self, piece: Piece) -> list[int]:
+        """A piece of a document, with the tokens that begin and end it."""
+        inside = self.column.part(piece.document, max(0, piece.first - 1), piece.last - 1)
+        found = [self.tokenizer.begin] * (piece.first == 0) + inside
+        return [*found, self.tokenizer.end] if len(found) < piece.last - piece.first else found
+
+    def size(self, batch: Hidden) -> int:
+        return max(1, len(batch.answers))
+
+    def loss(self, model: Model, batch: Hidden) -> Tensor:
+        return entropy(model, batch)
+
+    def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
+        if not self.validation:
+            return None
+        return assess(model, self.tokenizer, self.validation, self.spec, pulse)
+
+
+def hidden(rows: Sequence[Sequence[Sequence[int]]], tokenizer: Tokenizer, spec: Masking, seed: int) -> Hidden:
+    """Choose and hide tokens of rows of documents; what chance does follows from the seed alone."""
+    tokens, valid = padded([[token for part in row for token in part] for row in rows], tokenizer.pad)
+    owners = [[number for number, part in enumerate(row) for _ in part] for row in rows]
+    documents = padded(owners, max(max(row) for row in owners))[0]
+    chance = torch.Generator().manual_seed(seed)
+    ordinary = valid & (tokens != tokenizer.begin) & (tokens != tokenizer.end)
+    units = words(tokens, ordinary, tokenizer) if spec.whole_words else torch.arange(tokens.numel()).view_as(tokens)
+    luck = torch.rand(tokens.numel(), generator=chance)[units]  # pieces of a word share their luck
+    chosen = ordinary & (luck < spec.share)
+    answers, fate = tokens[chosen], torch.rand(int(chosen.sum()), generator=chance)
+    other = torch.randint(0, len(tokenizer), answers.shape, generator=chance)
+    assert tokenizer.mask is not None
+    replaced = torch.where(fate < HIDDEN, tokenizer.mask, torch.where(fate < HIDDEN + OTHER, other, answers))
+    tokens = tokens.clone()
+    tokens[chosen] = replaced
+    return Hidden(tokens, valid, documents, chosen, answers)
+
+
+def words(tokens: Tensor, ordinary: Tensor, tokenizer: Tokenizer) -> Tensor:
+    """The number of the word that each piece belongs to: (rows, time)."""
+    begins = torch.tensor(tokenizer.begins)[tokens] | ~ordinary
+    begins[:, 0] = True
+    after_other = torch.zeros_like(begins)
+    after_other[:, 1:] = ~ordinary[:, :-1]
+    return ((begins | after_other).flatten().cumsum(0) - 1).view_as(tokens)
+
+
+def entropy(model: Model, batch: Hidden) -> Tensor:
+    """The sum of cross-entropies over the chosen tokens."""
+    device = model.device
+    parts = (batch.tokens, batch.chosen, batch.valid, batch.documents)
+    tokens, chosen, valid, documents = (part.to(device) for part in parts)
+    factors = model.factors(tokens, chosen, valid=valid, documents=documents)
+    return cross_entropy(factors, batch.answers.to(device))
+
+
+@torch.no_grad()
+def assess(
+    model: Model, tokenizer: Tokenizer, samples: Sequence[Sample], spec: Masking, pulse: Pulse = lambda: None
+) -> dict[str, Any]:
+    """How well hidden tokens are guessed, hidden by the same chance every time."""
+    rows = tokenizer.encode([str(sample["text"]) for sample in samples])
+    pieces = [
+        part[first : first + spec.context]
+        for part in ([tokenizer.begin, *row, tokenizer.end] for row in rows)
+        for first in range(0, len(part), spec.context)
+    ]
+    order = sorted(range(len(pieces)), key=lambda n: len(pieces[n]))
+    sums, hits, counts = list[float](), 0, list[int]()
+    for first in range(0, len(order), ROWS):
+        pulse()
+        batch = hidden([[pieces[n]] for n in order[first : first + ROWS]], tokenizer, spec, first)
+        if not len(batch.answers):
+            continue
+        device = model.device
+        factors = model.factors(batch.tokens.to(device), batch.chosen.to(device), valid=batch.valid.to(device))
+        logs = factors.table().float().log_softmax(-1)
+        answers = batch.answers.to(device)
+        sums += (-logs.gather(1, answers[:, None])[:, 0]).tolist()
+        hits += int((logs.argmax(-1) == answers).sum())
+        counts += [1] * len(answers)
+    if not counts:
+        raise SpecError("task.share: nothing of the validation texts was chosen", "a larger task.share")
+    loss, low, high = ratio(sums, counts)
+    return {
+        "loss": loss,
+        "loss_low": low,
+        "loss_high": high,
+        "perplexity": math.exp(min(loss, 700.0)),
+        "accuracy": hits / len(counts),
+        "guesses": len(counts),
+    }

@@ -1,0 +1,232 @@
+"""Measures of labels and of means, each with an interval that says how far chance alone may have moved it.
+
+The interval is a percentile bootstrap (Efron 1979): what was measured is drawn anew, with repetition, a thousand times.
+What is drawn are sentences, not words, because the words of one sentence aren't independent. Everything follows from
+counts that add up, so a resample is a matrix product and nothing is predicted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len
+
+from regard.errors import InputError
+
+RESAMPLES = 1000
+DRAWN = 1 << 22  # draws at a time, so that memory doesn't grow with the data
+TAIL = 2.5  # percent of the resamples on each side of an interval
+SQUARE = 12  # labels up to which the confusion table is shown whole
+PAIRS = 12  # pairs that are shown of a larger one
+
+Numbers = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+class Measured(NamedTuple):
+    """A value and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def named(self, name: str) -> dict[str, float]:
+        """As measures: accuracy, accuracy_low, accuracy_high."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
+
+def labelled(
+    gold: Sequence[int],
+    guesses: Sequence[int],
+    names: Sequence[str],
+    groups: Sequence[int] | None = None,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Measures of guessed labels as plain data; `groups`: the sentence of each, if they aren't independent.
+
+    Labels that occur neither in the gold nor among the guesses are left out.
+    """
+    truth, guessed, labels = encoded(gold, guesses, names)
+    counts = confusion(truth, guessed, len(labels))
+    units, tallies = _grouped(truth, guessed, len(labels), groups)
+    sums = resampled(units, tallies, seed)
+    whole = np.tensordot(np.bincount(units), tallies, 1)[None]
+    return {
+        **_measured(accuracy(whole), accuracy(sums)).named("accuracy"),
+        **_measured(macro_f1(whole), macro_f1(sums)).named("macro_f1"),
+        "count": len(truth),
+        "labels": by_label(counts, labels),
+        "confusion": {"labels": labels, "counts": counts.tolist()},
+    }
+
+
+def encoded(gold: Sequence[int], guesses: Sequence[int], names: Sequence[str]) -> tuple[Codes, Codes, list[str]]:
+    """Gold and guesses as numbers of the labels that occur, and those labels."""
+    truth, guessed = np.asarray(gold, np.int64), np.asarray(guesses, np.int64)
+    if len(truth) != len(guessed):
+        raise InputError(f"{len(truth)} gold labels and {len(guessed)} guesses: there must be a guess for each")
+    if not len(truth):
+        raise InputError("there are no labels to measure")
+    if len(set(names)) != len(names):
+        raise InputError(f"{len(names)} labels, and only {len(set(names))} different names")
+    both = np.concatenate((truth, guessed))
+    if both.min() < 0 or both.max() >= len(names):
+        raise InputError(f"labels go from 0 to {len(names) - 1} here, and there are {both.min()} to {both.max()}")
+    present, codes = np.unique(both, return_inverse=True)
+    return codes[: len(truth)], codes[len(truth) :], [names[number] for number in present]
+
+
+def confusion(gold: Codes, guesses: Codes, labels: int) -> Codes:
+    """How often each label was taken for each: (gold, guess)."""
+    return np.bincount(gold * labels + guesses, minlength=labels * labels).reshape(labels, labels)
+
+
+def by_label(counts: Codes, labels: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Precision, recall and F1 of each label, from a confusion table; 0 where nothing can be divided by."""
+    right, real, guessed = counts.diagonal(), counts.sum(1), counts.sum(0)
+    columns = {
+        "precision": _over(right, guessed),
+        "recall": _over(right, real),
+        "f1": _over(2 * right, real + guessed),
+    }
+    return {
+        label: {name: float(column[place]) for name, column in columns.items()} | {"count": int(real[place])}
+        for place, label in enumerate(labels)
+    }
+
+
+def accuracy(sums: Numbers) -> Numbers:
+    """The share that is right, from sums of tallies: (rows, 3, labels) -> (rows,)."""
+    right, real, _ = sums.transpose(1, 0, 2)
+    return right.sum(1) / real.sum(1)
+
+
+def macro_f1(sums: Numbers) -> Numbers:
+    """The mean F1 of the labels that occur in gold or guesses: (rows, 3, labels) -> (rows,)."""
+    right, real, guessed = sums.transpose(1, 0, 2)
+    return _over(2 * right, real + guessed).sum(1) / (real + guessed > 0).sum(1)
+
+
+def ratio(sums: Sequence[float], counts: Sequence[float], seed: int = 0) -> Measured:
+    """A mean over all that is counted, such as the loss of a token, from each sentence's sum and count.
+
+    The exponents of the three numbers are a perplexity and its interval.
+    """
+    above, below = np.asarray(sums, np.float64), np.asarray(counts, np.float64)
+    if len(above) != len(below):
+        raise InputError(f"{len(above)} sums and {len(below)} counts: there must be a count for each")
+    if not (np.isfinite(above).all() and np.isfinite(below).all() and (below >= 0).all()):
+        raise InputError("sums must be finite numbers, and counts finite and not below 0")
+    some = below > 0  # nothing was counted in the others, so they say nothing
+    if not some.any():
+        raise InputError("there is nothing to measure: all counts are 0")
+    rows = np.stack((above[some], below[some]), 1)
+    drawn = resampled(np.arange(len(rows)), rows, seed)
+    total = rows.sum(0, keepdims=True)
+    return _measured(total[:, 0] / total[:, 1], drawn[:, 0] / drawn[:, 1])
+
+
+def resampled(units: Codes, rows: Numbers, seed: int) -> Numbers:
+    """Sums of rows when as many units as there are are drawn with repetition: (resamples, …).
+
+    `units`: the row of each unit, so that units which are alike can share one.
+    """
+    chance = np.random.default_rng(seed)
+    flat = rows.reshape(len(rows), -1)
+    at_once = max(1, DRAWN // max(len(units), len(rows)))
+    found = []
+    for first in range(0, RESAMPLES, at_once):
+        some = min(at_once, RESAMPLES - first)
+        drawn = units[chance.integers(len(units), size=(some, len(units)))]
+        drawn += np.arange(some)[:, None] * len(rows)
+        times = np.bincount(drawn.ravel(), minlength=some * len(rows)).reshape(some, len(rows))
+        found.append(times.astype(np.float64) @ flat)
+    return np.concatenate(found).reshape(RESAMPLES, *rows.shape[1:])
+
+
+def _grouped(gold: Codes, guesses: Codes, labels: int, groups: Sequence[int] | None) -> tuple[Codes, Numbers]:
+    """What is drawn in a resample, and its tallies: (rows, 3, labels) of right, real and guessed ones."""
+    if groups is None:
+        pairs, units = np.unique(gold * labels + guesses, return_inverse=True)
+        return units, _tallies(np.arange(len(pairs)), pairs // labels, pairs % labels, labels)
+    if len(groups) != len(gold):
+        raise InputError(f"{len(groups)} groups for {len(gold)} labels: there must be one for each")
+    present, codes = np.unique(np.asarray(groups, np.int64), return_inverse=True)
+    return np.arange(len(present)), _tallies(codes, gold, guesses, labels)
+
+
+def _tallies(rows: Codes, gold: Codes, guesses: Codes, labels: int) -> Numbers:
+    size = (int(rows.max()) + 1) * labels
+    right = gold == guesses
+    kinds = (rows[right], gold[right]), (rows, gold), (rows, guesses)
+    counted = [np.bincount(row * labels + label, minlength=size).reshape(-1, labels) for row, label in kinds]
+    return np.stack(counted, 1).astype(np.float64)
+
+
+def _over(above: NDArray[Any], below: NDArray[Any]) -> Numbers:
+    """A quotient; 0 over 0 is 0."""
+    return above / np.maximum(below, 1)
+
+
+def _measured(value: Numbers, resamples: Numbers) -> Measured:
+    """A value between percentiles; resamples lack rare labels, so those of an F1 can all lie beside the value."""
+    low, high = np.percentile(resamples, (TAIL, 100 - TAIL))
+    return Measured(float(value[0]), float(min(low, value[0])), float(max(high, value[0])))
+
+
+def tables(measures: Mapping[str, Any]) -> list[str]:
+    """What `labelled` found, as lines for a terminal: a row for each label, and what was taken for what."""
+    shares = ("precision", "recall", "f1")
+    rows = [
+        [_shown(label), *(f"{found[share]:.1%}" for share in shares), f"{found['count']:,}"]
+        for label, found in measures["labels"].items()
+    ]
+    labels = [_shown(label) for label in measures["confusion"]["labels"]]
+    counts = measures["confusion"]["counts"]
+    confused = _square(labels, counts) if len(labels) <= SQUARE else _pairs(labels, counts)
+    return [*_aligned([["label", *shares, "count"], *rows], 1), "", *confused]
+
+
+def _square(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> list[str]:
+    rows = [
+        [label, *(f"{count:,}" if count else "·" for count in row)] for label, row in zip(labels, counts, strict=True)
+    ]
+    return _aligned([["is \\ guessed", *labels], *rows], 1)
+
+
+def _pairs(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> list[str]:
+    """The pairs that are confused most often, with their share of what the first one is."""
+    found = [
+        (count, one, other)
+        for one, row in enumerate(counts)
+        for other, count in enumerate(row)
+        if count and one != other
+    ]
+    if not found:
+        return ["no label was taken for another"]
+    found.sort(key=lambda pair: (-pair[0], pair[1:]))
+    rows = [
+        [labels[one], labels[other], f"{count:,}", f"{count / sum(counts[one]):.1%}"]
+        for count, one, other in found[:PAIRS]
+    ]
+    more = [f"and {len(found) - PAIRS:,} more pairs"] if len(found) > PAIRS else []
+    return [*_aligned([["is", "guessed", "count", "share"], *rows], 2), *more]
+
+
+def _aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Cells in columns, the first `left` of them to the left and the others to the right."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+
+    def placed(cell: str, place: int) -> str:
+        gap = " " * (widths[place] - cell_len(cell))
+        return cell + gap if place < left else gap + cell
+
+    return ["  ".join(placed(cell, place) for place, cell in enumerate(row)).rstrip() for row in rows]
+
+
+def _shown(label: str) -> str:
+    """A label that can't steer a terminal."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in label)

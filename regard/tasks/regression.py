@@ -1,0 +1,131 @@
+"""Regression: one number from a series of them, such as the sum of the two that are marked (the adding problem).
+
+A guess that ignores the series and always says the mean has an error of 1/6 there; a model that remembers does better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.core.model import Model, ModelSpec
+from regard.data.batches import BatchSpec
+from regard.data.lexicon import Lexicon
+from regard.data.prepared import Prepared
+from regard.data.sample import Form, Sample
+from regard.tasks.measures import ratio
+from regard.tasks.task import Place, Pulse, Task, TaskSpec, by_length, one_stack, served
+
+UNIT = 10_000  # numbers are kept as whole ten-thousandths
+ROWS = 64  # series that are read together
+
+
+class Regression(TaskSpec):
+    """Learn a number from a series."""
+
+    form: ClassVar[Form] = "series"
+    kind: Literal["regression"] = "regression"
+
+    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+        one_stack(model, "regression")
+        side = "encoder" if model.decoder is None else "decoder"
+        stack = model.encoder or model.decoder
+        assert stack is not None
+        read = stack.replace(embedding={"kind": "numbers", "channels": 2})
+        pool = "mean" if model.decoder is None else "last"
+        return model.replace(**{side: read}, head={"kind": "classes", "classes": 1, "pool": pool})
+
+    def texts(self, sample: Sample) -> Sequence[str]:
+        return ()
+
+    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
+        return {"values": UNIT + 1, "marks": 2, "target": 2 * UNIT + 1}
+
+    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
+        return [
+            {
+                "values": [round(value * UNIT) for value in sample["values"]],
+                "marks": sample["marks"],
+                "target": [round(sample["target"] * UNIT)],
+            }
+            for sample in samples
+        ]
+
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Reckon:
+        return Reckon(self, prepared, batches, seed)
+
+    def speaker(self, network: Model, lexicon: Lexicon) -> Reckoner:
+        return Reckoner(network)
+
+    def evaluated(self, speaker: Reckoner, samples: Sequence[Sample]) -> Mapping[str, Any]:
+        return speaker.measured(samples)
+
+
+@dataclass
+class Series:
+    """Numbers and marks side by side, and what they come to."""
+
+    inputs: Tensor  # (rows, time, 2)
+    targets: Tensor  # (rows,)
+
+
+class Reckon(Task[Series]):
+    """The task on one prepared corpus."""
+
+    goal, rising = "error", False
+
+    def __init__(self, spec: Regression, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
+        self.prepared, self.plan, self.seed = prepared, batches, seed
+        self.validation = prepared.samples("validation") if prepared.has("validation") else []
+
+    def batches(self, epoch: int, position: int) -> Generator[Place[Series], None, None]:
+        rows = by_length(self.prepared, self.plan, self.seed, "values")
+        return served(rows, self._made, self.seed, epoch, position)
+
+    def _made(self, rows: list[int], chance: Random) -> Series:
+        columns = self.prepared.columns
+        values = torch.tensor([columns["values"][n] for n in rows]) / UNIT
+        marks = torch.tensor([columns["marks"][n] for n in rows]).to(values)
+        return Series(torch.stack((values, marks), -1), torch.tensor([columns["target"][n][0] for n in rows]) / UNIT)
+
+    def size(self, batch: Series) -> int:
+        return len(batch.targets)
+
+    def loss(self, model: Model, batch: Series) -> Tensor:
+        found = model(batch.inputs.to(model.device))[:, 0]
+        return F.mse_loss(found, batch.targets.to(model.device), reduction="sum")
+
+    def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
+        return Reckoner(model).measured(self.validation, pulse) if self.validation else None
+
+
+@dataclass
+class Reckoner:
+    """A model that learned to make a number of a series."""
+
+    network: Model
+
+    @torch.no_grad()
+    def reckon(self, values: Sequence[float], marks: Sequence[int]) -> float:
+        """The number that a series comes to."""
+        inputs = torch.tensor([list(zip(values, marks, strict=True))], dtype=torch.float32, device=self.network.device)
+        return float(self.network(inputs)[0, 0])
+
+    def measured(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
+        """The mean squared error."""
+        errors: list[float] = []
+        for first in range(0, len(samples), ROWS):
+            pulse()
+            group = samples[first : first + ROWS]
+            pairs = [list(zip(sample["values"], sample["marks"], strict=True)) for sample in group]
+            with torch.no_grad():
+                found = self.network(torch.tensor(pairs, dtype=torch.float32, device=self.network.device))[:, 0]
+            wanted = torch.tensor([sample["target"] for sample in group])
+            errors += (found.float().cpu() - wanted).square().tolist()
+        return ratio(errors, [1] * len(errors)).named("error") | {"series": len(errors)}

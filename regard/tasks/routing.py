@@ -1,0 +1,33 @@
+"""What training owes to experts: a loss that keeps them evenly used, and the steering of those that have none."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.core.mixer import Part
+from regard.core.model import Model
+from regard.core.probe import Record
+
+BALANCE = 0.01  # the weight of the balance in the loss (Fedus et al. 2022)
+
+
+class Routing:
+    """Watches the experts of a model through one batch; a model without experts isn't watched."""
+
+    def __init__(self, model: Model, weight: float = BALANCE) -> None:
+        self.weight = weight
+        self.parts = {part.path: part for part in model.modules() if isinstance(part, Part) and "balance" in part.names}
+        self.probe = Record("*.balance", "*.load") if self.parts and model.training else None
+
+    def cost(self, predictions: int) -> Tensor | float:
+        """What an uneven use adds to a loss that is a sum over so many predictions; also steers."""
+        if self.probe is None:
+            return 0.0
+        costs = []
+        for path, part in self.parts.items():
+            with torch.no_grad():
+                steered = part.steer(self.probe[f"{path}.load"])
+            if not steered:
+                costs.append(self.probe[f"{path}.balance"])
+        return self.weight * predictions * torch.stack(costs).sum() if costs else 0.0

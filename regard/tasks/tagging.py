@@ -1,0 +1,295 @@
+"""Tagging: one label for each word. A word of several pieces is labelled on its first.
+
+Words may be spelled beside (Ling et al. 2015): then a word's vector is that of its token and what a small stack makes
+of its letters, so that a word which training never saw still says something by its ending.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from random import Random
+from typing import Any, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.core.model import Model, ModelSpec
+from regard.core.spec import Rate, Size, Spec
+from regard.core.stack import StackSpec
+from regard.data.batches import BatchSpec, padded
+from regard.data.lexicon import Lexicon
+from regard.data.prepared import Prepared
+from regard.data.sample import Form, Sample
+from regard.data.tokenizer import Tokenizer
+from regard.errors import InputError
+from regard.tasks.measures import labelled
+from regard.tasks.task import Place, Pulse, Task, TaskSpec, by_length, one_stack, served
+
+ROWS = 64  # sentences that are read together
+RAW = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")  # words and signs of plain text
+LONGEST = 30  # letters of a word that are looked at, half of them from its end
+
+
+class Spelling(Spec):
+    """What is made of a word's letters."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kind: Literal["spelling"] = "spelling"
+    size: Size = 32  # of a letter's vector
+    width: Size = 64  # of what a word's letters become
+    cell: Literal["rnn", "lstm", "gru"] = "lstm"
+    dropout: Rate = 0.0
+
+    def stack(self, letters: int) -> dict[str, Any]:
+        """A recurrence over the letters, both ways."""
+        mixer = {"kind": "recurrent", "cell": self.cell, "direction": "both"}
+        embedding = {"kind": "tokens", "vocabulary": letters, "size": self.size, "dropout": self.dropout}
+        block = {"mix": mixer, "residual": False}
+        return StackSpec.parse({"width": self.width, "depth": 1, "embedding": embedding, "blocks": [block]}).model_dump(
+            mode="json"
+        )
+
+
+class Tagging(TaskSpec):
+    """Learn to label the words of sentences."""
+
+    form: ClassVar[Form] = "tags"
+    kind: Literal["tagging"] = "tagging"
+    spelling: Spelling | None = None
+    forget: Rate = 0.0  # of the words, read as unknown while training, so that spelling and context must do
+    dropout: Rate = 0.1  # before the tags
+    smoothing: Rate = 0.0
+    blend: bool = False  # tags see a learned mix of all layers, as ELMo's users do (Peters et al. 2018)
+
+    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+        one_stack(model, "tagging")
+        side = "encoder" if model.decoder is None else "decoder"
+        stack = model.encoder or model.decoder
+        assert stack is not None
+        if self.spelling is not None:
+            letters = self.spelling.stack(len(lexicon.letters) + 2)
+            stack = stack.replace(embedding={"kind": "spelled", "words": stack.embedding, "letters": letters})
+        if self.blend:
+            stack = stack.replace(blend=True)
+        head = {"kind": "tags", "tags": len(lexicon.labels), "dropout": self.dropout}
+        return model.replace(**{side: stack}, head=head)
+
+    def texts(self, sample: Sample) -> Sequence[str]:
+        return (" ".join(sample["words"]),)
+
+    def labels(self, sample: Sample) -> Sequence[str]:
+        return [str(tag) for tag in sample["tags"]]
+
+    def letters(self, sample: Sample) -> Iterable[str]:
+        return chain.from_iterable(sample["words"]) if self.spelling is not None else ()
+
+    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
+        sizes = {"text": len(lexicon.tokenizer), "first": 2**24, "tags": len(lexicon.labels)}
+        return sizes | ({"letters": len(lexicon.letters) + 2} if self.spelling is not None else {})
+
+    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
+        numbers = {label: number for number, label in enumerate(lexicon.labels)}
+        letters = {letter: number for number, letter in enumerate(lexicon.letters, 2)}
+        found = []
+        for sample, (tokens, first) in zip(
+            samples, pieces([sample["words"] for sample in samples], lexicon.tokenizer), strict=True
+        ):
+            row = {"text": tokens, "first": first, "tags": [numbers[tag] for tag in sample["tags"]]}
+            if self.spelling is not None:
+                row["letters"] = [number for word in sample["words"] for number in (*spelled(word, letters), 0)]
+            found.append(row)
+        return found
+
+    def size(self, row: Mapping[str, Sequence[int]]) -> int:
+        return len(row["text"]) + 2
+
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Tag:
+        return Tag(self, prepared, batches, seed)
+
+    def speaker(self, network: Model, lexicon: Lexicon) -> Tagger:
+        return Tagger(network, lexicon, self)
+
+    def evaluated(self, speaker: Tagger, samples: Sequence[Sample]) -> Mapping[str, Any]:
+        return speaker.measured(samples)
+
+
+def pieces(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer) -> list[tuple[list[int], list[int]]]:
+    """The tokens of each sentence, and where each of its words begins among them."""
+    cut = tokenizer.engine.encode_batch(
+        [list(words) for words in sentences], is_pretokenized=True, add_special_tokens=False
+    )
+    found = []
+    for words, encoding in zip(sentences, cut, strict=True):
+        tokens, first = list[int](), list[int]()
+        parts: dict[int, list[int]] = {}
+        for token, word in zip(encoding.ids, encoding.word_ids, strict=True):
+            parts.setdefault(-1 if word is None else word, []).append(token)
+        for number in range(len(words)):
+            first.append(len(tokens))
+            tokens += parts.get(number, [tokenizer.unknown])  # a word that the tokenizer makes nothing of
+        found.append((tokens, first))
+    return found
+
+
+def spelled(word: str, letters: Mapping[str, int]) -> list[int]:
+    """A word's letters as numbers; 1 for those that training never saw. The middle of a very long word is left out."""
+    shown = word if len(word) <= LONGEST else word[: LONGEST // 2] + word[-LONGEST // 2 :]
+    return [letters.get(letter, 1) for letter in shown]
+
+
+@dataclass
+class Sentences:
+    """Rows of tokens, where their words begin, the tags of these, and how they are spelled."""
+
+    tokens: Tensor  # (rows, time)
+    valid: Tensor
+    first: Tensor  # (words,), counted through all rows
+    tags: Tensor  # (words,)
+    extras: dict[str, Tensor]
+
+
+@dataclass
+class Row:
+    """One sentence as numbers."""
+
+    tokens: Sequence[int]
+    first: Sequence[int]
+    tags: Sequence[int]
+    letters: Sequence[Sequence[int]]
+
+
+def collected(rows: Sequence[Row], tokenizer: Tokenizer) -> Sentences:
+    """A batch from sentences."""
+    tokens, valid = padded([[tokenizer.begin, *row.tokens, tokenizer.end] for row in rows], tokenizer.pad)
+    time = tokens.shape[1]
+    first = torch.tensor([n * time + place + 1 for n, row in enumerate(rows) for place in row.first])
+    tags = torch.tensor([tag for row in rows for tag in row.tags])
+    extras = spellings(rows, valid.shape) if rows[0].letters else {}
+    return Sentences(tokens, valid, first, tags, extras)
+
+
+def spellings(rows: Sequence[Row], shape: Sequence[int]) -> dict[str, Tensor]:
+    """Every word of a batch once, and which of them each token belongs to; 0 is for what isn't a word."""
+    known: dict[tuple[int, ...], int] = {(1,): 0}
+    which = torch.zeros(tuple(shape), dtype=torch.long)
+    for n, row in enumerate(rows):
+        ends = [*row.first[1:], len(row.tokens)]
+        for word, begin, end in zip(row.letters, row.first, ends, strict=True):
+            which[n, begin + 1 : end + 1] = known.setdefault(tuple(word), len(known))
+    table, _ = padded([list(word) for word in known], 0)
+    return {"spellings": table, "spelled": which}
+
+
+class Tag(Task[Sentences]):
+    """The task on one prepared corpus."""
+
+    goal, rising = "accuracy", True
+
+    def __init__(self, spec: Tagging, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
+        self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
+        self.tokenizer = prepared.lexicon.tokenizer
+        self.validation = prepared.samples("validation") if prepared.has("validation") else []
+
+    def batches(self, epoch: int, position: int) -> Generator[Place[Sentences], None, None]:
+        rows = by_length(self.prepared, self.plan, self.seed, "text")
+        return served(rows, self._made, self.seed, epoch, position)
+
+    def _made(self, rows: list[int], chance: Random) -> Sentences:
+        return collected([self._row(n, chance) for n in rows], self.tokenizer)
+
+    def _row(self, n: int, chance: Random) -> Row:
+        columns, forget = self.prepared.columns, self.spec.forget
+        tokens = columns["text"][n]
+        if forget:
+            tokens = [self.tokenizer.unknown if chance.random() < forget else token for token in tokens]
+        letters = words_of(columns["letters"][n]) if self.spec.spelling is not None else []
+        return Row(tokens, columns["first"][n], columns["tags"][n], letters)
+
+    def size(self, batch: Sentences) -> int:
+        return len(batch.tags)
+
+    def loss(self, model: Model, batch: Sentences) -> Tensor:
+        logits = scored(model, batch)
+        tags = batch.tags.to(model.device)
+        return F.cross_entropy(logits, tags, reduction="sum", label_smoothing=self.spec.smoothing)
+
+    def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
+        if not self.validation:
+            return None
+        found = Tagger(model, self.prepared.lexicon, self.spec).measured(self.validation, pulse)
+        return {name: value for name, value in found.items() if not isinstance(value, dict)}
+
+
+def words_of(letters: Sequence[int]) -> list[list[int]]:
+    """Letters that were written one word after the other, each closed by a 0."""
+    words: list[list[int]] = [[]]
+    for letter in letters:
+        if letter:
+            words[-1].append(letter)
+        else:
+            words.append([])
+    return words[:-1]
+
+
+def scored(model: Model, batch: Sentences) -> Tensor:
+    """The scores of each word's tags: (words, tags)."""
+    device = model.device
+    extras = {name: tensor.to(device) for name, tensor in batch.extras.items()}
+    logits: Tensor = model(batch.tokens.to(device), valid=batch.valid.to(device), extras=extras)
+    return logits.flatten(0, 1)[batch.first.to(device)]
+
+
+@dataclass
+class Tagger:
+    """A model that learned to label words, with its tokenizer and the labels."""
+
+    network: Model
+    lexicon: Lexicon
+    spec: Tagging
+
+    def tag(self, sentence: str | Sequence[str]) -> list[tuple[str, str]]:
+        """Each word with its tag; plain text is cut into words and signs first."""
+        words = RAW.findall(sentence) if isinstance(sentence, str) else list(sentence)
+        return list(zip(words, self.tag_all([words])[0], strict=True)) if words else []
+
+    @torch.no_grad()
+    def tag_all(self, sentences: Sequence[Sequence[str]], pulse: Pulse = lambda: None) -> list[list[str]]:
+        """The tags of many sentences, in their order."""
+        letters = {letter: number for number, letter in enumerate(self.lexicon.letters, 2)}
+        rows = [
+            Row(
+                tokens,
+                first,
+                [0] * len(words),
+                [spelled(word, letters) for word in words] if self.spec.spelling else [],
+            )
+            for words, (tokens, first) in zip(sentences, pieces(sentences, self.lexicon.tokenizer), strict=True)
+        ]
+        order = sorted(range(len(rows)), key=lambda n: len(rows[n].tokens))
+        found: dict[int, list[str]] = {}
+        for begin in range(0, len(order), ROWS):
+            pulse()
+            group = order[begin : begin + ROWS]
+            try:
+                best = scored(self.network, collected([rows[n] for n in group], self.lexicon.tokenizer)).argmax(-1)
+            except InputError as error:
+                raise InputError(
+                    f"a sentence of {len(rows[group[-1]].tokens)} tokens: {error.message}", error.hint
+                ) from None
+            names = [self.lexicon.labels[number] for number in best.tolist()]
+            for n in group:
+                found[n], names = names[: len(rows[n].first)], names[len(rows[n].first) :]
+        return [found[n] for n in range(len(rows))]
+
+    def measured(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
+        """Every measure on samples with their tags; words of a sentence are drawn together for the intervals."""
+        numbers = {label: number for number, label in enumerate(self.lexicon.labels)}
+        guessed = self.tag_all([sample["words"] for sample in samples], pulse)
+        gold = [numbers[tag] for sample in samples for tag in sample["tags"]]
+        guesses = [numbers[tag] for tags in guessed for tag in tags]
+        groups = [n for n, sample in enumerate(samples) for _ in sample["tags"]]
+        return labelled(gold, guesses, self.lexicon.labels, groups)
