@@ -170,7 +170,8 @@ def main() -> None:
     if words.json:
         print(json.dumps({"plain": asdict(theirs), "ours": asdict(mine)}))
     else:
-        print(f"nanoGPT's setting {theirs.loss:.3f} in {theirs.seconds:.0f} s, ours {mine.loss:.3f} in {mine.seconds:.0f} s")
+        told = [f"{side.loss:.3f} in {side.seconds:.0f} s" for side in (theirs, mine)]
+        print(f"nanoGPT's setting {told[0]}, ours {told[1]}")
     if words.record:
         row = {
             "corpus": "tiny shakespeare, characters",

@@ -364,8 +364,8 @@ def embed(
     as_json: JSON = False,
 ) -> None:
     """Turn each line into a vector of unit length: the mean of the model's states."""
-    from regard.search import embedder
-    from regard.search import index as write_index
+    from regard.index import embedder
+    from regard.index import index as write_index
     from regard.translate import texts
 
     lines = [line for line in texts(files or []) if line.strip() or index is None]
@@ -393,7 +393,7 @@ def search(
     as_json: JSON = False,
 ) -> None:
     """Find the lines of a corpus that are nearest in meaning."""
-    from regard.search import search as look
+    from regard.index import search as look
 
     for hit in look(corpus, query, model, best):
         print(json.dumps(vars(hit), ensure_ascii=False) if as_json else f"{hit.cosine:.3f}  {hit.line}: {hit.text}")

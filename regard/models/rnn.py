@@ -46,5 +46,10 @@ def compose(s: RNN) -> ModelSpec:
 family = Family(
     RNN,
     compose,
-    {"rnn": {"cell": "rnn"}, "lstm": {"cell": "lstm"}, "gru": {"cell": "gru"}, "bilstm": {"cell": "lstm", "both": True}},
+    {
+        "rnn": {"cell": "rnn"},
+        "lstm": {"cell": "lstm"},
+        "gru": {"cell": "gru"},
+        "bilstm": {"cell": "lstm", "both": True},
+    },
 )

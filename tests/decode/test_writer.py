@@ -106,7 +106,13 @@ def test_half_a_character_at_the_very_end_is_not_swallowed() -> None:
 
 @pytest.mark.parametrize(
     ("stop", "expected", "stopped"),
-    [("cd", "ab", True), ("xyz", "abcdefgh", False), ("h", "abcdefg", True), ("abc", "", True), ("hi", "abcdefgh", False)],
+    [
+        ("cd", "ab", True),
+        ("xyz", "abcdefgh", False),
+        ("h", "abcdefg", True),
+        ("abc", "", True),
+        ("hi", "abcdefgh", False),
+    ],
 )
 def test_text_ends_before_a_stop_string_and_no_part_of_one_is_told(
     letters: Tokenizer, stop: str, expected: str, stopped: bool
@@ -134,7 +140,7 @@ def test_overlap_is_the_longest_beginning_at_the_end() -> None:
 
 
 def test_a_prompt_longer_than_the_context_is_an_error_with_a_way_out(writer: Writer) -> None:
-    with pytest.raises(InputError, match="31 tokens.* 24") as error:
+    with pytest.raises(InputError, match=r"31 tokens.* 24") as error:
         writer.write("a" * 30)
     assert "--slide" in str(error.value)
     assert writer.write("a" * 30, slide=True, maximum=3, minimum=3)[0].reason == "maximum"

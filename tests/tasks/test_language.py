@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 import pytest
@@ -64,7 +64,7 @@ def test_rows_are_full_and_hold_every_prediction_of_an_epoch_once(prepared: Prep
     expected = Counter[tuple[int, int]]()
     for row in tokenizer.encode(DOCUMENTS):
         whole = [tokenizer.begin, *row, tokenizer.end]
-        expected.update(zip(whole, whole[1:], strict=False))
+        expected.update(pairwise(whole))
     assert pairs == expected
 
 
@@ -80,6 +80,7 @@ def test_the_order_follows_from_seed_and_epoch(prepared: Prepared) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "lstm", "mamba-130m", "decoder-tiny"])
+@torch.no_grad()
 def test_the_loss_of_packed_rows_is_that_of_the_documents_alone(prepared: Prepared, kind: str) -> None:
     """Pieces that begin inside a document are compared as they are: alone, without what came before."""
     tokenizer, task = prepared.lexicon.tokenizer, learn(prepared)
@@ -144,7 +145,7 @@ def test_the_parts_of_a_carried_corpus_are_even_and_whole() -> None:
 
 @pytest.mark.parametrize("kind", ["lstm", "gru", "ssm", "mamba-130m"])
 def test_carried_losses_are_those_of_documents_read_in_one_go(prepared: Prepared, kind: str) -> None:
-    """Each row's losses, chunk after chunk, are those of its documents as wholes: the state was carried, and renewed."""
+    """A row's losses, chunk after chunk, are those of its documents as wholes: the state was carried, and renewed."""
     tokenizer = prepared.lexicon.tokenizer
     model, task = small(kind, len(tokenizer)), learn(prepared, carry=True)
     batches = epoch(task)
@@ -167,6 +168,7 @@ def test_carried_losses_are_those_of_documents_read_in_one_go(prepared: Prepared
     assert found == pytest.approx(expected, rel=1e-4)
 
 
+@torch.no_grad()
 def test_what_is_carried_survives_a_checkpoint(prepared: Prepared) -> None:
     model, task = small("lstm", len(prepared.lexicon.tokenizer)), learn(prepared, carry=True)
     batches = epoch(task)
@@ -186,6 +188,7 @@ def test_gradients_stop_between_chunks(prepared: Prepared) -> None:
     assert task.state is not None
 
 
+@torch.no_grad()
 def test_elmo_learns_the_next_and_the_last_word_together(prepared: Prepared) -> None:
     tokenizer, task = prepared.lexicon.tokenizer, learn(prepared)
     torch.manual_seed(1)
@@ -211,6 +214,7 @@ def test_packing_leaves_no_room_but_at_the_ends() -> None:
     assert sizes == [3, 4, 4, 4, 2]
 
 
+@torch.no_grad()
 def test_experts_are_kept_evenly_used(prepared: Prepared) -> None:
     torch.manual_seed(1)
     size = len(prepared.lexicon.tokenizer)

@@ -1,0 +1,209 @@
+"""Classification and tagging: how texts are arranged, what is learned, and that small models learn it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.core.model import ModelSpec
+from regard.data.batches import BatchSpec
+from regard.data.corpus import CorpusSpec
+from regard.data.lexicon import Lexicon
+from regard.data.prepared import Prepared, prepare
+from regard.data.tokenizer import SEPARATOR, TokenizerSpec
+from regard.errors import InputError, SpecError
+from regard.models import preset
+from regard.tasks.classification import Classification, arranged
+from regard.tasks.tagging import RAW, Spelling, Tagger, Tagging, pieces, spelled, words_of
+from regard.tasks.task import TaskSpec
+from regard.train.optimizer import AdamW
+from regard.train.schedule import Constant
+from regard.train.trainer import Trainer, TrainSpec
+
+LABELS = "fine film\tgood\nfine fine film\tgood\ndull film\tbad\ndull dull film\tbad\n"
+
+
+def ready(task: TaskSpec, corpus: dict[str, object], folder: Path, tokenizer: TokenizerSpec) -> Prepared:
+    return prepare(CorpusSpec.parse(corpus), task, tokenizer, 100, folder, folder / "data")[0]
+
+
+@pytest.fixture
+def opinions(tmp_path: Path) -> Prepared:
+    (tmp_path / "a.tsv").write_text(LABELS)
+    reader = {"kind": "labels", "path": "a.tsv"}
+    corpus = {"kind": "files", "train": reader, "validation": reader}
+    return ready(Classification(), corpus, tmp_path, TokenizerSpec(pieces="word"))
+
+
+def test_one_text_and_a_pair_are_arranged_with_delimiters(opinions: Prepared) -> None:
+    tokenizer = opinions.lexicon.tokenizer
+    one, two = tokenizer.encode(["fine film", "dull"])
+    row, sides = arranged(one, two, tokenizer)
+    assert tokenizer.pieces(row) == ["[BOS]", "fine", "film", "[SEP]", "dull", "[EOS]"]
+    assert sides == [0, 0, 0, 0, 1, 1]
+    assert tokenizer.pieces(arranged(one, [], tokenizer)[0]) == ["[BOS]", "fine", "film", "[EOS]"]
+
+
+def test_a_pair_needs_a_separator() -> None:
+    plain = TokenizerSpec(pieces="word").train(["a b"])
+    assert plain.separator is None
+    with pytest.raises(InputError, match=r"\[SEP\]"):
+        arranged([4], [5], plain)
+    plain.extend((SEPARATOR,))
+    assert arranged([4], [5], plain)[0] == [2, 4, 6, 5, 3]
+
+
+def fitted(task: TaskSpec, name: str, lexicon: Lexicon, **settings: object) -> ModelSpec:
+    size = {"width": 32, "depth": 1, "vocabulary": len(lexicon.tokenizer)}
+    heads = {"heads": 2} if name not in ("lstm", "bilstm", "elmo") else {}
+    return task.fitted(preset(name, **size, **heads, **settings), lexicon)
+
+
+@pytest.mark.parametrize(
+    ("name", "pool"), [("gpt2", "last"), ("bert-tiny", "mean"), ("lstm", "last"), ("bilstm", "mean")]
+)
+def test_the_label_is_read_where_the_model_has_seen_most(opinions: Prepared, name: str, pool: str) -> None:
+    spec = fitted(Classification(), name, opinions.lexicon)
+    assert spec.head is not None
+    assert spec.head.fields()["pool"] == pool
+    chosen = fitted(Classification(pool="first"), name, opinions.lexicon)
+    assert chosen.head is not None
+    assert chosen.head.fields()["pool"] == "first"
+
+
+def test_the_auxiliary_loss_is_the_language_models_beside_the_labels(opinions: Prepared) -> None:
+    torch.manual_seed(1)
+    task = Classification(auxiliary=0.5, dropout=0.0)
+    model = fitted(task, "gpt2", opinions.lexicon, dropout=0.0).build().train()
+    learner = task.build(opinions, BatchSpec(), 1)
+    places = learner.batches(0, 0)
+    batch = next(places).batch
+    places.close()
+    features = model.features(batch.tokens, valid=batch.valid)
+    logits = model.answer(features, valid=batch.valid)
+    table = model.scored(features).table()[:, :-1]
+    kept = batch.valid[:, 1:]
+    words = F.cross_entropy(table[kept], batch.tokens[:, 1:][kept])
+    expected = F.cross_entropy(logits, batch.labels, reduction="sum") + 0.5 * words * len(batch.labels)
+    torch.testing.assert_close(learner.loss(model, batch), expected)
+    plain = Classification(dropout=0.0).build(opinions, BatchSpec(), 1)
+    torch.testing.assert_close(plain.loss(model, batch), F.cross_entropy(logits, batch.labels, reduction="sum"))
+
+
+def test_an_encoder_has_no_auxiliary_loss(opinions: Prepared) -> None:
+    with pytest.raises(SpecError, match="sees the next word"):
+        fitted(Classification(auxiliary=0.5), "bert-tiny", opinions.lexicon)
+
+
+def test_an_encoder_and_a_decoder_are_refused(opinions: Prepared) -> None:
+    with pytest.raises(SpecError, match="needs one of them"):
+        fitted(Classification(), "transformer-tiny", opinions.lexicon)
+
+
+def trained(task: TaskSpec, name: str, prepared: Prepared, steps: int) -> Trainer:
+    torch.manual_seed(1)
+    model = fitted(task, name, prepared.lexicon, dropout=0.0).build()
+    spec = TrainSpec(steps=steps, evaluate=0, optimizer=AdamW(rate=0.01), schedule=Constant())
+    trainer = Trainer(model, task.build(prepared, BatchSpec(tokens=64), 1), spec)
+    trainer.run()
+    model.eval()
+    return trainer
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bert-tiny", "lstm"])
+def test_a_small_model_learns_to_label(opinions: Prepared, name: str) -> None:
+    trainer = trained(Classification(dropout=0.0), name, opinions, 40)
+    speaker = Classification().speaker(trainer.model, opinions.lexicon)
+    assert [speaker.classify(text).label for text in ("fine film", "dull film")] == ["good", "bad"]
+    assert sum(speaker.classify("dull film").probabilities.values()) == pytest.approx(1)
+    found = speaker.measured(opinions.samples("validation"))
+    assert found["accuracy"] == 1
+    assert found["labels"]["good"]["count"] == 2
+
+
+@pytest.fixture
+def sentences(tmp_path: Path) -> Prepared:
+    return ready(
+        Tagging(spelling=Spelling(size=4, width=8)),
+        {"kind": "en-fr", "train": 300, "validation": 50, "test": 0, "combinations": 0, "level": "first"},
+        tmp_path,
+        TokenizerSpec(pieces="given"),
+    )
+
+
+def test_a_word_is_labelled_on_its_first_piece() -> None:
+    tokenizer = TokenizerSpec(pieces="bpe", vocabulary=30).train(["unhappy cats sleep"])
+    words = ["cats", "unhappy", "sleep"]
+    ((tokens, first),) = pieces([words], tokenizer)
+    joined = [tokenizer.pieces(tokens[a:b]) for a, b in zip(first, [*first[1:], len(tokens)], strict=True)]
+    assert ["".join(part).replace("▁", "") for part in joined] == words
+
+
+def test_a_word_that_the_tokenizer_makes_nothing_of_is_still_a_word() -> None:
+    tokenizer = TokenizerSpec(pieces="bpe", vocabulary=30).train(["abc"])
+    ((tokens, first),) = pieces([["abc", "\u200b", "abc"]], tokenizer)
+    assert len(first) == 3
+    assert len(tokens) > first[-1]
+
+
+def test_spelling_knows_strange_letters_and_both_ends_of_long_words() -> None:
+    letters = {"a": 2, "b": 3}
+    assert spelled("abz", letters) == [2, 3, 1]
+    long = spelled("a" * 40 + "b" * 40, letters)
+    assert long == [2] * 15 + [3] * 15
+    assert words_of([2, 3, 0, 1, 0]) == [[2, 3], [1]]
+
+
+def test_padding_and_neighbours_change_no_tag(sentences: Prepared) -> None:
+    task = Tagging(spelling=Spelling(size=4, width=8))
+    torch.manual_seed(1)
+    tagger = Tagger(fitted(task, "bilstm", sentences.lexicon).build().eval(), sentences.lexicon, task)
+    texts = [sample["words"] for sample in sentences.samples("validation")[:20]]
+    assert tagger.tag_all(texts) == [tagger.tag_all([text])[0] for text in texts]
+
+
+def test_letters_tell_unknown_words_apart(sentences: Prepared) -> None:
+    task = Tagging(spelling=Spelling(size=4, width=8))
+    torch.manual_seed(1)
+    model = fitted(task, "bilstm", sentences.lexicon).build().eval()
+    tagger = Tagger(model, sentences.lexicon, task)
+    seen: list[torch.Tensor] = []
+    model.register_forward_hook(lambda _, __, out: seen.append(out))
+    for word in ("flurbing", "flurbed"):
+        tagger.tag([word])
+    assert not torch.allclose(seen[0], seen[1])
+
+
+@pytest.mark.parametrize("name", ["bilstm", "bert-tiny"])
+def test_a_small_model_learns_to_tag(sentences: Prepared, name: str) -> None:
+    task = Tagging(spelling=Spelling(size=4, width=8), forget=0.1, dropout=0.0)
+    trainer = trained(task, name, sentences, 150)
+    measures = trainer.task.evaluate(trainer.model, lambda: None)
+    assert measures is not None
+    assert measures["accuracy"] > 0.9
+    tagger = task.speaker(trainer.model, sentences.lexicon)
+    assert [tag for _, tag in tagger.tag("The cat sleeps.")][:2] == ["DET", "NOUN"]
+
+
+def test_plain_text_is_cut_into_words_and_signs() -> None:
+    assert RAW.findall("Don't stop, l'ami: it's well-known (2).") == [
+        *("Don't", "stop", ",", "l'ami", ":", "it's", "well-known", "(", "2", ")", ".")
+    ]
+
+
+def test_a_learned_mix_of_layers_starts_even_and_is_what_its_formula_says(sentences: Prepared) -> None:
+    spec = fitted(Tagging(blend=True), "elmo", sentences.lexicon)
+    torch.manual_seed(1)
+    model = spec.build().eval()
+    assert model.encoder is not None
+    assert model.encoder.blend is not None
+    model.encoder.blend.shares.data = torch.tensor([0.3, -1.0])
+    model.encoder.blend.gain.data.fill_(2.0)
+    layers: list[torch.Tensor] = []
+    model.encoder.blend.register_forward_pre_hook(lambda _, given: layers.extend(given[0]))
+    found = model.features(torch.randint(4, 20, (2, 5)))
+    shares = torch.tensor([0.3, -1.0]).softmax(0)
+    torch.testing.assert_close(found, 2.0 * (shares[0] * layers[0] + shares[1] * layers[1]))
