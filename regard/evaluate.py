@@ -88,7 +88,10 @@ def recorded(page: Path, nouns: Sequence[str], files: Sequence[str], settings: S
         row |= _translation(last, settings, found)
     else:
         row |= {key: _shown(value) for key, value in found.items() if isinstance(value, int | float)}
-    row |= {"machine": machine(), "command": f"`regard eval RUN{''.join(f' --data {Path(file).name}' for file in files)}`"}
+    row |= {
+        "machine": machine(),
+        "command": f"`regard eval RUN{''.join(f' --data {Path(file).name}' for file in files)}`",
+    }
     if given.task.kind == "translation":
         row["command"] = f"`regard eval RUN --beam {settings.beam}`"
         row["BLEU's signature"] = f"`{found['signatures']['bleu']}`"

@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.data.lexicon import Lexicon
-from regard.data.tokenizer import BEGIN, END, PAD, UNKNOWN, Tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.hub.check import largest_difference
 from regard.hub.ctranslate2 import converted
 from regard.hub.fetch import fetched
 from regard.hub.load import Imported, imported, remembered
 from regard.hub.onnx import written
-from regard.hub.save import exported, plan_for
-from regard.models import presets
+from regard.hub.save import exported, plan_of
 from regard.noun import IMPORT, brought, found, network, parts
-from regard.run import Run
+from regard.tasks.task import TaskSpec
 from regard.train.checkpoint import Store, write
 
 Format = Literal["hf", "ctranslate2", "onnx"]
@@ -102,37 +101,57 @@ def _to_hugging_face(noun: str, folder: Path) -> list[Path]:
         there += [name for name in BESIDE if (checkpoint.path / name).exists()]
         files = {name: checkpoint.read(name).decode() for name in there}
         return exported(remembered(about), network(checkpoint), folder, files=files)
-    run = Run.open(Path(noun.partition("@")[0]))
-    chosen = run.spec.model
-    if chosen is None or chosen["kind"] not in presets():
+    given = parts(noun)
+    if given.family is None:
         raise RegardError(f"{noun}: a model of one's own has no family, so no Hugging Face layout either")
-    kind = chosen["kind"]
-    if not (checkpoint.path / "tokenizer.json").exists():
+    if given.lexicon is None or given.lexicon.tokenizers[0] is not given.lexicon.tokenizers[1]:
         raise RegardError(f"{noun}: that layout has one vocabulary, and this run has two", "tokenizer.shared=true")
-    content = checkpoint.read("tokenizer.json")
-    changes = chosen | {"vocabulary": len(Tokenizer.parse(content, f"{checkpoint.path}/tokenizer.json"))}
-    family = presets()[kind]
-    settings = family.settings.parse(family.tree(kind, {key: changes[key] for key in changes if key != "kind"}))
-    plan = plan_for(family, settings, noun)
-    special = {"pad_token_id": Tokenizer.pad, "eos_token_id": Tokenizer.end, "bos_token_id": Tokenizer.begin}
-    starts = special | {"decoder_start_token_id": Tokenizer.begin, "forced_eos_token_id": None}
-    names = {"pad_token": PAD, "unk_token": UNKNOWN, "bos_token": BEGIN, "eos_token": END}
-    trees = {
-        "tokenizer.json": ending(json.loads(content)),
+    plan = plan_of(given.model.spec, given.family, noun)
+    keys, files = beside(given.purpose(), given.lexicon)
+    return exported(plan, given.model, folder, keys, files)
+
+
+def beside(task: TaskSpec, lexicon: Lexicon) -> tuple[dict[str, Any], dict[str, str]]:
+    """What stands in config.json beside the model's own, and the files beside that: the tokenizer, how to generate."""
+    tokenizer = lexicon.tokenizer
+    numbers = {"pad": tokenizer.pad, "eos": tokenizer.end, "bos": tokenizer.begin}
+    keys: dict[str, Any] = {f"{name}_token_id": number for name, number in numbers.items()}
+    names = {f"{name}_token": tokenizer.pieces([number])[0] for name, number in numbers.items()}
+    further = {"unk": tokenizer.unknown, "sep": tokenizer.separator, "mask": tokenizer.mask}
+    names |= {f"{name}_token": tokenizer.pieces([number])[0] for name, number in further.items() if number is not None}
+    translates = task.form == "pairs" and task.kind != "embedding"
+    if translates:
+        keys |= {"decoder_start_token_id": tokenizer.begin, "forced_eos_token_id": None}
+    if lexicon.labels:
+        keys["id2label"] = {str(number): label for number, label in enumerate(lexicon.labels)}
+        keys["label2id"] = {label: number for number, label in enumerate(lexicon.labels)}
+    tree = json.loads(tokenizer.engine.to_str())
+    trees: dict[str, Any] = {
+        "tokenizer.json": tree if lexicon.foreign else tree | {"post_processor": template(task, tokenizer)},
         "tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast", **names},
-        "generation_config.json": starts | {"num_beams": 5, "max_length": 512},
     }
-    texts = {name: json.dumps(tree) for name, tree in trees.items()}
-    return exported(plan, network(checkpoint), folder, starts, texts)
+    if translates or task.kind == "language":
+        trees["generation_config.json"] = keys | ({"num_beams": 5, "max_length": 512} if translates else {})
+    return keys, {name: json.dumps(content) for name, content in trees.items()}
 
 
-def ending(tokenizer: dict[str, Any]) -> dict[str, Any]:
-    """The tokenizer of a source: every text is closed by the end, as our translator does it."""
-    end = {"SpecialToken": {"id": END, "type_id": 0}}
-    template = {
+def template(task: TaskSpec, tokenizer: Tokenizer) -> dict[str, Any]:
+    """How a text begins and ends, as the task reads it: a source has only an end, running text only a beginning."""
+    named = {"begin": tokenizer.begin, "end": tokenizer.end, "separator": tokenizer.separator}
+    tokens = {name: tokenizer.pieces([number])[0] for name, number in named.items() if number is not None}
+
+    def special(name: str, side: int) -> dict[str, Any]:
+        return {"SpecialToken": {"id": tokens[name], "type_id": side}}
+
+    first, second = ({"Sequence": {"id": name, "type_id": side}} for side, name in enumerate("AB"))
+    opening = [] if task.form == "pairs" and task.kind != "embedding" else [special("begin", 0)]
+    closing = [] if task.kind == "language" else ["end"]
+    middle = "separator" if "separator" in tokens else "end"
+    return {
         "type": "TemplateProcessing",
-        "single": [{"Sequence": {"id": "A", "type_id": 0}}, end],
-        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, end, {"Sequence": {"id": "B", "type_id": 1}}, end],
-        "special_tokens": {END: {"id": END, "ids": [Tokenizer.end], "tokens": [END]}},
+        "single": [*opening, first, *(special(name, 0) for name in closing)],
+        "pair": [*opening, first, special(middle, 0), second, *(special(name, 1) for name in closing)],
+        "special_tokens": {
+            token: {"id": token, "ids": [named[name]], "tokens": [token]} for name, token in tokens.items()
+        },
     }
-    return tokenizer | {"post_processor": template}

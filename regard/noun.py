@@ -112,6 +112,7 @@ class Parts:
     task: TaskSpec | None  # what it was trained for, if it was trained here
     about: dict[str, Any] | None = None  # what is known of a model that was brought in and kept
     config: Mapping[str, Any] = field(default_factory=dict)  # the config.json of a model from elsewhere
+    family: dict[str, Any] | None = None  # the model as its family describes it
 
     def speaker(self, noun: str) -> Any:
         """What a user asks: a translator, a writer, …"""
@@ -129,7 +130,9 @@ def parts(noun: str, where: Device = "auto") -> Parts:
     if is_folder(Path(noun)):
         arrived = imported(Path(noun))
         lexicon = None if arrived.tokenizers is None else Lexicon(arrived.tokenizers, arrived.labels, foreign=True)
-        return Parts(arrived.model.to(device(where)), lexicon, None, None, arrived.plan.config)
+        plan = arrived.plan
+        settings = plan.settings.model_dump(mode="json")
+        return Parts(arrived.model.to(device(where)), lexicon, None, None, plan.config, settings)
     checkpoint = found(noun)
     model, about = network(checkpoint).to(device(where)), brought(checkpoint)
     has_words = any(checkpoint.path.glob("tokenizer*.json"))
@@ -137,7 +140,8 @@ def parts(noun: str, where: Device = "auto") -> Parts:
     task = None if about is not None else TaskSpec.parse(checkpoint.json("state").get("task", "translation"))
     if lexicon is not None and about is None:
         _agree(checkpoint, model.spec, lexicon)
-    return Parts(model, lexicon, task, about, {} if about is None else about["config"])
+    family = checkpoint.json("state").get("family") if about is None else about["settings"]
+    return Parts(model, lexicon, task, about, {} if about is None else about["config"], family)
 
 
 def _agree(checkpoint: Checkpoint, spec: ModelSpec, lexicon: Lexicon) -> None:

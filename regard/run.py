@@ -34,7 +34,7 @@ from regard.data.tokenizer import TokenizerSpec
 from regard.errors import Busy, CheckpointError, RegardError, SpecError
 from regard.machine import Device, device
 from regard.models import preset, presets
-from regard.noun import RUN, no_run, parts
+from regard.noun import RUN, Parts, no_run, parts
 from regard.tasks.task import Task, TaskSpec
 from regard.tasks.translation import Translation
 from regard.train.checkpoint import Store, reported, write
@@ -110,6 +110,16 @@ def composed(settings: Mapping[str, Any], lexicon: Lexicon) -> ModelSpec:
         if held != sizes[side]:
             raise SpecError(f"model.{side}.embedding.vocabulary: {held}, and the tokenizer has {sizes[side]} tokens")
     return spec
+
+
+def family_of(spec: RunSpec, lexicon: Lexicon) -> dict[str, Any] | None:
+    """A run's model as its family describes it, for those who write it out; None for a model of one's own."""
+    if spec.model is None or spec.model["kind"] == "model":
+        return None
+    name, changes = spec.model["kind"], {key: item for key, item in spec.model.items() if key != "kind"}
+    family = presets()[name]
+    settings = family.settings.parse(family.tree(name, changes | {"vocabulary": len(lexicon.tokenizers[1])}))
+    return dict(settings.model_dump(mode="json"))
 
 
 def suited(spec: RunSpec, origin: ModelSpec | None = None) -> TaskSpec:
@@ -208,7 +218,7 @@ class Run:
         if origin is None:
             model = described(spec, prepared.lexicon).build("meta")
         else:
-            model = self._begun(origin.model, prepared, report)
+            model = self._begun(origin, prepared, report)
         sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in prepared.lexicon.tokenizers))
         report(f"model: {model.parameter_count():,} parameters, a vocabulary of {sizes}")
         facts = {"versions": versions(), "data": prepared.digest, "config": self.digest}
@@ -221,14 +231,15 @@ class Run:
             return None
         return Prepared.load(Path(self.spec.tokenizer.like) / "data").lexicon
 
-    def _begun(self, origin: Model, prepared: Prepared, report: Callable[[str], None]) -> Model:
+    def _begun(self, origin: Parts, prepared: Prepared, report: Callable[[str], None]) -> Model:
         """The model that a run goes on from, with a head for its task, kept in the run."""
         torch.manual_seed(self.spec.seed)
-        model = described(self.spec, prepared.lexicon, origin.spec).build()
-        fresh = warmed(model, origin.state_dict())
+        model = described(self.spec, prepared.lexicon, origin.model.spec).build()
+        fresh = warmed(model, origin.model.state_dict())
         if fresh:
             report(f"model: new weights for {', '.join(fresh)}")
-        kept = {"spec": model.spec.model_dump(mode="json"), "state": {"moment": {"ranking": []}}}
+        state: dict[str, Any] = {"moment": {"ranking": []}, "family": origin.family}
+        kept = {"spec": model.spec.model_dump(mode="json"), "state": state}
         Store(self.folder / "start").save(0, {"model": model.state_dict()}, kept, prepared.lexicon.files())
         return model
 
@@ -251,22 +262,22 @@ class Run:
         """What is learned from the run's corpus; `model`: the one that it goes on from, if it does."""
         return suited(self.spec, model).build(prepared, self.spec.batches, self.spec.seed)
 
-    def _model(self, prepared: Prepared) -> Model:
-        """The model as the run begins with it."""
+    def _model(self, prepared: Prepared) -> tuple[Model, dict[str, Any] | None]:
+        """The model as the run begins with it, and its family's settings."""
         torch.manual_seed(self.spec.seed)
         if self.spec.start is None:
-            return described(self.spec, prepared.lexicon).build()
+            return described(self.spec, prepared.lexicon).build(), family_of(self.spec, prepared.lexicon)
         first = Store(self.folder / "start").latest()
         if first is None:
             raise CheckpointError(f"{self.folder}/start: the model that it began from is missing or damaged")
         model = ModelSpec.parse(first.json("spec")).build()
         fill(model, first.tensors("model"), f"{first.path}/model.safetensors")
-        return model
+        return model, first.json("state").get("family")
 
     def trainer(self, prepared: Prepared, listeners: Sequence[Listener] = ()) -> Trainer:
         """A trainer at the start of the run."""
-        model = self._model(prepared)
-        facts = {"config": self.digest, "data": prepared.digest, "versions": versions()}
+        model, family = self._model(prepared)
+        facts = {"config": self.digest, "data": prepared.digest, "versions": versions(), "family": family}
         identity = facts | {"task": suited(self.spec, model.spec).model_dump()}
         return Trainer(
             model.to(device(self.spec.device)),
@@ -298,20 +309,13 @@ class Run:
             yield
 
 
-@dataclass
-class Origin:
-    """A model to go on from, and its tokens."""
-
-    model: Model
-    lexicon: Lexicon
-
-
-def started(noun: str) -> Origin:
+def started(noun: str) -> Parts:
     """What another run, or a folder in Hugging Face layout, has to go on from."""
     found = parts(noun)
     if found.lexicon is None:
         raise CheckpointError(f"{noun}: there is no tokenizer in it, and training goes on with the same tokens")
-    return Origin(found.model.float(), found.lexicon)
+    found.model.float()
+    return found
 
 
 def grown(spec: ModelSpec, size: int) -> ModelSpec:
@@ -334,7 +338,8 @@ def warmed(model: Model, tensors: Mapping[str, torch.Tensor]) -> list[str]:
     """
     own, fresh = model.state_dict(), list[str]()
     for name, weight in own.items():
-        given = tensors.get(name)
+        # a head that pools for its classes has the pooler that the model had alone
+        given = tensors.get(name, tensors.get(name.replace("head.pooler.", "head.")))
         if given is not None and given.shape == weight.shape:
             weight.copy_(given)
         elif given is not None and given.shape[1:] == weight.shape[1:] and len(given) < len(weight):

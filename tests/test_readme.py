@@ -6,7 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from regard.models import presets
+from regard.run import RunSpec
 from tests.test_cli import regard
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -22,6 +25,11 @@ def test_the_python_runs_from_top_to_bottom() -> None:
         exec(compile(block, "README.md", "exec"), names)
     assert names["look"]["decoder.blocks.3.cross.weights"].shape == (2, 4, 7, 9)
     assert names["best"][0][0].attention.shape == (len(names["best"][0][0].tokens), 9)
+
+
+def test_the_run_files_are_run_files() -> None:
+    for block in blocks("yaml"):
+        RunSpec.parse(yaml.safe_load(block))
 
 
 def test_the_commands_run() -> None:

@@ -202,8 +202,13 @@ class Model(nn.Module):
     @property
     def endless(self) -> bool:
         """Whether it can read on for ever: what it remembers doesn't grow, and no table of positions runs out."""
-        table = self._main.embedding.limit
-        return table is None and not any(mixer.grows for mixer in self.mixers)
+        return self.limit is None and not any(mixer.grows for mixer in self.mixers)
+
+    @property
+    def limit(self) -> int | None:
+        """Positions that it has learned vectors for; None: no table of positions."""
+        found: int | None = self._main.embedding.limit  # type: ignore[assignment]
+        return found
 
     @property
     def mixers(self) -> list[Mixer]:

@@ -112,7 +112,7 @@ class Translator:
         device = self.network.device
         memory = self.network.encode(table.to(device), valid.to(device))
         demands = (wishes or Wishes()).demands(len(sources), self.target)
-        demands.most = [limit(len(source)) for source in sources]
+        demands.most = [self._most(len(source)) for source in sources]
         answers = search(
             self.network,
             memory,
@@ -126,6 +126,11 @@ class Translator:
         if not all(answers):
             raise RegardError("the model's scores aren't numbers: its weights are damaged", "another checkpoint")
         return [self._told(source, found) for source, found in zip(sources, answers, strict=True)]
+
+    def _most(self, length: int) -> int:
+        """Tokens of a translation, by those of its source, and by what a decoder alone has places for."""
+        table = self.network.model.limit if isinstance(self.network, Prompted) else None
+        return limit(length) if table is None else max(1, min(limit(length), table - length - 2))
 
     def _told(self, source: list[int], found: list[Hypothesis]) -> list[Translation]:
         texts = self.target.decode([item.tokens for item in found])

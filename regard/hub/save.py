@@ -13,10 +13,10 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor
 
-from regard.core.model import Model
-from regard.errors import CheckpointError, RegardError
+from regard.core.model import Model, ModelSpec
+from regard.errors import CheckpointError, RegardError, SpecError
 from regard.hub.load import WEIGHTS, Plan, planned
-from regard.models import Family, Settings
+from regard.models import Family, Settings, families
 
 # what a trained model doesn't show; and the order of sinusoids, which the rows' changes make good
 UNSEEN = ("dropout", "init", "halves")
@@ -36,6 +36,24 @@ def plan_for(family: Family[Any], settings: Settings, name: str) -> Plan:
                 continue
     known = ", ".join(family.layouts) or "none"
     raise RegardError(f"{name}: no Hugging Face layout has a place for this model (of this family: {known})")
+
+
+def plan_of(spec: ModelSpec, settings: Mapping[str, Any], name: str) -> Plan:
+    """The plan of a model whose family's settings are known, but for a vocabulary that grew and a head of its own."""
+    family = families()[str(settings.get("kind"))]
+    stack = spec.decoder or spec.encoder
+    assert stack is not None
+    changed = {**settings, "vocabulary": stack.embedding.fields().get("vocabulary", settings.get("vocabulary"))}
+    wanted = _essence(spec.model_dump())
+    heads: list[Any] = [settings["head"], spec.head, "masking"] if "head" in settings else [None]
+    for head in heads:
+        try:
+            tried = family.settings.parse(changed | ({"head": head} if "head" in settings else {}))
+        except SpecError:
+            continue
+        if _essence(family.compose(tried).model_dump()) == wanted:
+            return plan_for(family, tried, name)
+    raise RegardError(f"{name}: no Hugging Face layout has a place for what its task made of the model")
 
 
 def config_of(plan: Plan) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class Classification(TaskSpec):
     form: ClassVar[Form] = "labels"
     special: ClassVar[tuple[str, ...]] = (SEPARATOR,)
     kind: Literal["classification"] = "classification"
-    pool: Literal["first", "last", "mean"] | None = None  # last for a decoder and mean for an encoder, unless given
+    pool: Literal["first", "last", "mean"] | None = None  # a pooler's own; last for a decoder, mean for an encoder
     auxiliary: Rate = 0.0  # the weight of predicting the next word beside; GPT-1 takes 0.5
     dropout: Rate = 0.1  # before the classes
     smoothing: Rate = 0.0
@@ -46,8 +46,11 @@ class Classification(TaskSpec):
         one_stack(model, "classification")
         if len(lexicon.labels) < 2:
             raise SpecError(f"corpus: {len(lexicon.labels)} labels, and there must be two at least")
-        pool = self.pool or ("mean" if model.decoder is None else "last")
-        classes = {"kind": "classes", "classes": len(lexicon.labels), "pool": pool, "dropout": self.dropout}
+        pooler = model.head.fields() if model.head is not None and model.head.kind == "pooler" else {}
+        usual = pooler.get("pool", "mean" if model.decoder is None else "last")
+        pool, dense = self.pool or usual, bool(pooler.get("dense"))  # a pooler that was trained is used on
+        classes = {"kind": "classes", "classes": len(lexicon.labels), "pool": pool, "dense": dense}
+        classes["dropout"] = self.dropout
         if not self.auxiliary:
             return model.replace(head=classes)
         if model.decoder is None:

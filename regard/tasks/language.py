@@ -69,10 +69,8 @@ class Language(TaskSpec):
             raise SpecError("model: an encoder sees what it should predict", "model=gpt2, or elmo; task=masking")
         if model.head is None or model.head.kind != "vocabulary":
             model = model.replace(head={"kind": "vocabulary"})
-        if self.carry and directions == 2:
-            raise SpecError(
-                "task.carry: a model that also reads backwards can't go on from a state", "task.carry=false"
-            )
+        if self.carry and (directions == 2 or any(mixer.packs for mixer in model.build("meta").mixers)):
+            raise SpecError("task.carry: only recurrences go on from what they remember", "task.carry=false")
         return model
 
     def texts(self, sample: Sample) -> Sequence[str]:

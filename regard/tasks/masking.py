@@ -31,7 +31,6 @@ from regard.tasks.task import Place, Pulse, Task, TaskSpec, one_stack, served
 
 HIDDEN, OTHER = 0.8, 0.1  # of the chosen tokens; the rest stays
 ROWS = 64  # that are evaluated at once
-WORDS = {"kind": "vocabulary", "bias": True, "transform": "gelu", "norm": "layernorm"}
 
 
 class Masking(TaskSpec):
@@ -50,7 +49,10 @@ class Masking(TaskSpec):
         if model.encoder is None:
             raise SpecError("model: a decoder sees only what comes before", "model=bert-tiny; task=language")
         if model.head is None or model.head.kind != "vocabulary":
-            model = model.replace(head=WORDS)
+            block = model.encoder.layout()[0]
+            activation = block.ffn.fields().get("activation") if block.ffn is not None else None
+            words = {"transform": activation or "gelu", "norm": block.norm or "layernorm"}  # as BERT's own
+            model = model.replace(head={"kind": "vocabulary", "bias": True, **words})
         return model
 
     def texts(self, sample: Sample) -> Sequence[str]:

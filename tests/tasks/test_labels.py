@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ from regard.train.trainer import Trainer, TrainSpec
 LABELS = "fine film\tgood\nfine fine film\tgood\ndull film\tbad\ndull dull film\tbad\n"
 
 
-def ready(task: TaskSpec, corpus: dict[str, object], folder: Path, tokenizer: TokenizerSpec) -> Prepared:
+def ready(task: TaskSpec, corpus: dict[str, Any], folder: Path, tokenizer: TokenizerSpec) -> Prepared:
     return prepare(CorpusSpec.parse(corpus), task, tokenizer, 100, folder, folder / "data")[0]
 
 
@@ -34,7 +35,7 @@ def ready(task: TaskSpec, corpus: dict[str, object], folder: Path, tokenizer: To
 def opinions(tmp_path: Path) -> Prepared:
     (tmp_path / "a.tsv").write_text(LABELS)
     reader = {"kind": "labels", "path": "a.tsv"}
-    corpus = {"kind": "files", "train": reader, "validation": reader}
+    corpus: dict[str, Any] = {"kind": "files", "train": reader, "validation": reader}
     return ready(Classification(), corpus, tmp_path, TokenizerSpec(pieces="word"))
 
 
@@ -63,7 +64,7 @@ def fitted(task: TaskSpec, name: str, lexicon: Lexicon, **settings: object) -> M
 
 
 @pytest.mark.parametrize(
-    ("name", "pool"), [("gpt2", "last"), ("bert-tiny", "mean"), ("lstm", "last"), ("bilstm", "mean")]
+    ("name", "pool"), [("gpt2", "last"), ("bert-tiny", "first"), ("lstm", "last"), ("bilstm", "mean")]
 )
 def test_the_label_is_read_where_the_model_has_seen_most(opinions: Prepared, name: str, pool: str) -> None:
     spec = fitted(Classification(), name, opinions.lexicon)

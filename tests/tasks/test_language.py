@@ -37,13 +37,13 @@ def small(kind: str, size: int, **settings: int) -> Model:
 
 
 def learn(prepared: Prepared, **settings: object) -> Learn:
-    return Language(context=8, **settings).build(prepared, BatchSpec(tokens=24), 5)  # type: ignore[arg-type]
+    return Language(context=8, **settings).build(prepared, BatchSpec(tokens=24), 5)
 
 
 def epoch(task: Learn) -> list[Rows]:
     places = task.batches(0, 0)
     try:
-        found = []
+        found: list[Rows] = []
         for place in places:
             if place.epoch:
                 return found
@@ -157,14 +157,14 @@ def test_carried_losses_are_those_of_documents_read_in_one_go(prepared: Prepared
         expected = 0.0
         for row in range(len(batches[0].tokens)):
             document: list[tuple[torch.Tensor, torch.Tensor]] = []
-            for batch in [*batches, None]:
-                assert batch is None or batch.fresh is not None
-                if document and (batch is None or bool(batch.fresh[row])):  # type: ignore[index]
+            for read in (*batches, None):
+                assert read is None or read.fresh is not None
+                if document and (read is None or read.fresh is None or bool(read.fresh[row])):
                     tokens, targets = (torch.cat(parts) for parts in zip(*document, strict=True))
                     expected += float(F.cross_entropy(model(tokens[None])[0], targets, reduction="sum"))
                     document = []
-                if batch is not None:
-                    document.append((batch.tokens[row][batch.valid[row]], batch.targets[row][batch.valid[row]]))
+                if read is not None:
+                    document.append((read.tokens[row][read.valid[row]], read.targets[row][read.valid[row]]))
     assert found == pytest.approx(expected, rel=1e-4)
 
 

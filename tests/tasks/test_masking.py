@@ -36,6 +36,7 @@ def test_a_share_is_chosen_and_of_it_eight_in_ten_are_hidden(tokenizer: Tokenize
     assert not bool((batch.chosen & ~ordinary).any())  # beginnings and ends are never asked for
     assert float(batch.chosen[ordinary].float().mean()) == pytest.approx(0.2, abs=0.02)
     after = batch.tokens[batch.chosen]
+    assert tokenizer.mask is not None
     masked, same = after == tokenizer.mask, after == batch.answers
     assert float(masked.float().mean()) == pytest.approx(0.8, abs=0.04)
     by_chance = 0.1 / len(tokenizer)  # another token may be the same one

@@ -1,0 +1,331 @@
+"""Every task by the command line, as a stranger types it: train, evaluate, use, fine-tune, send out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from regard.noun import load, parts
+from tests.parity.test_hub import made
+from tests.test_cli import Done, regard
+from tests.test_verbs import told, typed
+
+FIRST = {"kind": "en-fr", "train": 200, "validation": 20, "test": 20, "combinations": 0, "longest": 8, "level": "first"}
+TRAIN = {"steps": 6, "evaluate": 3, "save": 3, "schedule": {"kind": "linear", "warmup": 2}}
+ENCODER = {"kind": "bert-tiny", "width": 16, "depth": 2, "heads": 2, "context": 64, "dropout": 0.0}
+DECODER = {"kind": "gpt2", "width": 16, "depth": 2, "heads": 2, "context": 64, "dropout": 0.0}
+RUNS: dict[str, dict[str, Any]] = {
+    "language": {"task": {"kind": "language", "context": 32}, "corpus": FIRST, "model": DECODER},
+    "masking": {"task": {"kind": "masking", "context": 32}, "corpus": FIRST, "model": ENCODER},
+    "classification": {
+        "task": "classification",
+        "corpus": {"kind": "grammaticality", "train": 200, "validation": 20, "test": 20, "level": "first"},
+        "model": ENCODER,
+    },
+    "tagging": {"task": {"kind": "tagging", "spelling": {"size": 4, "width": 8}}, "corpus": FIRST, "model": ENCODER},
+    "embedding": {"task": "embedding", "corpus": FIRST, "model": ENCODER},
+    "algorithm": {
+        "task": "algorithm",
+        "corpus": {"kind": "sort", "train": 200, "validation": 20, "test": 20, "sizes": [1, 4], "test_sizes": [1, 6]},
+        "model": {"kind": "decoder-tiny", "width": 16, "depth": 1, "heads": 2},
+        "tokenizer": {"pieces": "given"},
+    },
+    "regression": {
+        "task": "regression",
+        "corpus": {"kind": "adding", "train": 200, "validation": 20, "test": 20, "length": 6},
+        "model": {"kind": "gru", "width": 16, "depth": 1},
+    },
+    "translation": {"task": "translation", "corpus": FIRST, "model": DECODER},
+}
+MEASURES = {
+    "language": ["loss", "perplexity", "bits_per_byte", "loss_low"],
+    "masking": ["loss", "accuracy"],
+    "classification": ["accuracy", "accuracy_low", "macro_f1", "confusion", "labels"],
+    "tagging": ["accuracy", "accuracy_high", "macro_f1", "labels"],
+    "embedding": ["found", "found_low", "reciprocal_rank"],
+    "algorithm": ["exact", "by_size"],
+    "regression": ["error", "error_low"],
+    "translation": ["bleu", "perplexity"],
+}
+
+
+def train(folder: Path, tree: dict[str, Any], *words: str) -> Done:
+    usual = {"tokenizer": {"vocabulary": 200}, "batches": {"tokens": 256}, "train": TRAIN, "device": "cpu"}
+    file = folder / "run.yaml"
+    file.write_text(json.dumps({**usual, **tree, "out": str(folder / "run")}))
+    return regard("train", str(file), *words)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A run of each task, trained for a few steps."""
+    torch.set_num_threads(1)
+    found = {}
+    for name, tree in RUNS.items():
+        folder = tmp_path_factory.mktemp(name)
+        done = train(folder, tree)
+        assert done.returncode == 0, done.stderr
+        found[name] = folder / "run"
+    return found
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_task_is_measured_by_what_it_learned(runs: dict[str, Path], name: str) -> None:
+    (found,) = told(regard("eval", str(runs[name]), "--beam", "1", "--json"))
+    assert set(MEASURES[name]) <= set(found)
+    for measure in MEASURES[name]:
+        if f"{measure}_low" in found:
+            assert found[f"{measure}_low"] <= found[measure] <= found[f"{measure}_high"]
+    shown = regard("eval", str(runs[name]), "--beam", "1")
+    assert shown.returncode == 0, shown.stderr
+    assert MEASURES[name][0] in shown.stdout
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_task_resumes_to_the_bit(runs: dict[str, Path], name: str) -> None:
+    done = regard("verify", str(runs[name]), "--steps", "4", "--json")
+    assert told(done)[0]["exact"] is True
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_result_can_be_recorded(runs: dict[str, Path], name: str, tmp_path: Path) -> None:
+    page = tmp_path / "results.md"
+    done = regard("eval", str(runs[name]), "--beam", "1", "--record", str(page))
+    assert done.returncode == 0, done.stderr
+    assert name.capitalize() in page.read_text()
+    assert str(tmp_path) not in page.read_text()
+
+
+def test_a_task_can_be_planned(runs: dict[str, Path], tmp_path: Path) -> None:
+    for name in ("language", "tagging"):
+        (found,) = told(regard("plan", str(runs[name] / "run.yaml"), f"out={tmp_path / name}", "--json"))
+        assert found["parameters"] > 0
+        assert found["tokens_per_second"] > 0
+
+
+def test_generate_writes_streams_samples_and_probabilities(runs: dict[str, Path]) -> None:
+    run = str(runs["language"])
+    plain = regard("generate", run, "--prompt", "The cat", "--tokens", "8", "--verbose")
+    assert plain.returncode == 0, plain.stderr
+    assert plain.stdout.startswith("The cat")
+    assert "bytes" in plain.stderr
+    lines = told(regard("generate", run, "--prompt", "The", "--samples", "3", "--tokens", "6", "--json"))
+    assert [line["sample"] for line in lines] == [0, 1, 2]
+    assert all(len(line["tokens"]) <= 6 and line["reason"] in ("end", "maximum") for line in lines)
+    table = regard("generate", run, "--prompt", "The", "--tokens", "4", "--probabilities")
+    shares = [float(line.split("\t")[0]) for line in table.stdout.splitlines() if line]
+    assert all(0 <= share <= 1 for share in shares)
+    greedy = [regard("generate", run, "--prompt", "The", "--temperature", "0", "--seed", seed).stdout for seed in "12"]
+    assert greedy[0] == greedy[1]
+    assert typed("The cat", "generate", run, "--prompt", "-", "--tokens", "2").stdout.startswith("The cat")
+
+
+def test_generate_says_what_to_do_about_a_prompt_that_is_too_long(runs: dict[str, Path]) -> None:
+    done = regard("generate", str(runs["language"]), "--prompt", "cat " * 100)
+    assert done.returncode == 3
+    assert "look back on 32" in done.stderr
+    assert "--slide" in done.stderr
+    assert regard("generate", str(runs["language"]), "--prompt", "cat " * 100, "--slide").returncode == 0
+
+
+def test_fill_guesses(runs: dict[str, Path]) -> None:
+    (line,) = told(regard("fill", str(runs["masking"]), "The [MASK] sleeps.", "--best", "3", "--json"))
+    assert len(line["guesses"]) == 1
+    assert len(line["guesses"][0]) == 3
+    done = regard("fill", str(runs["masking"]), "The cat sleeps.")
+    assert done.returncode == 3
+    assert "[MASK]" in done.stderr
+
+
+def test_classify_and_tag_answer_line_by_line(runs: dict[str, Path]) -> None:
+    lines = told(typed("The cat sleeps.\nI likes it.\n", "classify", str(runs["classification"]), "--json"))
+    assert [line["text"] for line in lines] == ["The cat sleeps.", "I likes it."]
+    assert all(line["label"] in line["probabilities"] for line in lines)
+    done = typed("fine\n\n", "classify", str(runs["classification"]))
+    assert done.returncode == 3
+    assert "line 2" in done.stderr
+    (line,) = told(typed("The cat sleeps.\n", "tag", str(runs["tagging"]), "--json"))
+    assert line["words"] == ["The", "cat", "sleeps", "."]
+    assert len(line["tags"]) == 4
+
+
+def test_search_finds_the_line_itself_with_an_index_and_without(runs: dict[str, Path], tmp_path: Path) -> None:
+    corpus, index, run = tmp_path / "lines.txt", tmp_path / "index", str(runs["embedding"])
+    corpus.write_text("The cat sleeps.\n\nI like bread.\nShe sees the dog.\n")
+    hits = told(regard("search", str(corpus), "I like bread.", "--model", run, "--best", "2", "--json"))
+    assert hits[0]["text"] == "I like bread."
+    assert hits[0]["cosine"] == pytest.approx(1, abs=1e-4)
+    assert len(hits) == 2
+    assert regard("embed", run, str(corpus), "--index", str(index)).returncode == 0
+    again = told(regard("search", str(index), "I like bread.", "--best", "1", "--json"))
+    assert again[0]["text"] == "I like bread."
+    assert regard("search", str(corpus), "bread").returncode == 3
+    (index / "vectors.npy").write_bytes(b"damaged")
+    assert regard("search", str(index), "bread").returncode == 4
+
+
+@pytest.mark.parametrize(
+    ("verb", "name"),
+    [("translate", "language"), ("generate", "masking"), ("tag", "classification"), ("fill", "tagging")],
+)
+def test_a_verb_for_another_task_says_which_one_fits(runs: dict[str, Path], verb: str, name: str) -> None:
+    words = ["The [MASK]."] if verb == "fill" else []
+    done = typed("The cat.\n", verb, str(runs[name]), *words)
+    assert done.returncode == 3
+    fitting = {"language": "generate", "masking": "fill", "classification": "classify", "tagging": "tag"}[name]
+    assert f"regard {fitting}" in done.stderr
+
+
+FINE = {"steps": 4, "evaluate": 2, "save": 2, "optimizer": {"rate": 0.01}}
+PARTS = {"kind": "grammaticality", "train": 60, "validation": 10, "test": 10, "level": "first"}
+
+
+@pytest.mark.parametrize("name", ["language", "masking"])
+def test_fine_tuning_begins_with_another_runs_weights_and_tokens(
+    runs: dict[str, Path], name: str, tmp_path: Path
+) -> None:
+    tree = {"task": "classification", "corpus": PARTS, "start": str(runs[name]), "train": FINE}
+    done = train(tmp_path, tree)
+    assert done.returncode == 0, done.stderr
+    assert "new weights for head." in done.stderr
+    first = load_file(next((tmp_path / "run" / "start").glob("*/model.safetensors")))
+    old = parts(str(runs[name])).model.state_dict()
+    shared = [key for key in first if not key.startswith("head.") and first[key].shape == old[key].shape]
+    assert len(shared) > 20
+    for key in shared:
+        torch.testing.assert_close(first[key], old[key])
+    grown = [key for key in first if key in old and first[key].shape != old[key].shape]
+    assert grown == [f"{'decoder' if name == 'language' else 'encoder'}.embedding.tokens.weight"]  # [SEP] is new
+    torch.testing.assert_close(first[grown[0]][: len(old[grown[0]])], old[grown[0]])
+    assert told(regard("verify", str(tmp_path / "run"), "--steps", "4", "--json"))[0]["exact"]
+    assert load(str(tmp_path / "run")).classify("The cat sleeps.").probability > 0
+
+
+def test_a_run_that_was_fine_tuned_can_be_moved_away_from_its_start(runs: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    tree = {"task": {"kind": "language", "context": 32}, "corpus": FIRST, "start": str(runs["language"]), "train": FINE}
+    assert train(tmp_path / "a", tree, "train.steps=2").returncode == 0
+    (tmp_path / "a" / "run").rename(tmp_path / "b")
+    done = regard("resume", str(tmp_path / "b"), "train.steps=4", "start=/nowhere", "--json")
+    assert told(done)[0]["steps"] == 4
+
+
+def test_frozen_weights_stay_and_the_rest_moves(runs: dict[str, Path], tmp_path: Path) -> None:
+    tree = {"task": "classification", "corpus": PARTS, "start": str(runs["masking"]), "train": FINE}
+    done = train(tmp_path, tree, "train.freeze=[encoder.embedding.*, encoder.blocks.0.*]")
+    assert done.returncode == 0, done.stderr
+    before = load_file(next((tmp_path / "run" / "start").glob("*/model.safetensors")))
+    after = parts(f"{tmp_path / 'run'}@latest").model.state_dict()
+    for key, tensor in before.items():
+        still = key.startswith(("encoder.embedding.", "encoder.blocks.0."))
+        assert torch.equal(tensor, after[key]) == still, key
+    wrong = train(tmp_path, tree, "train.freeze=[encoder.block.*]", f"out={tmp_path / 'other'}")
+    assert wrong.returncode == 2
+    assert "did you mean" in wrong.stderr
+
+
+def test_adapters_are_saved_apart_and_merged_where_they_are_used(runs: dict[str, Path], tmp_path: Path) -> None:
+    tree = {"task": {"kind": "language", "context": 32}, "corpus": FIRST, "start": str(runs["language"])}
+    done = train(tmp_path, {**tree, "train": {**FINE, "adapt": {"kind": "lora", "rank": 2}}})
+    assert done.returncode == 0, done.stderr
+    newest = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1]
+    assert not (newest / "model.safetensors").exists()
+    apart = load_file(newest / "adapter.safetensors")
+    assert all(".lora." in key or key.startswith("head.") for key in apart)
+    assert len([key for key in apart if ".lora." in key]) == 2 * 2 * 2  # up and down, query and value, two blocks
+    base = load_file(next((tmp_path / "run" / "start").glob("*/model.safetensors")))
+    used = parts(f"{tmp_path / 'run'}@latest").model.state_dict()
+    name = "decoder.blocks.1.mix.inner.query"
+    change = 16.0 / 2 * apart[f"{name}.lora.up"] @ apart[f"{name}.lora.down"]
+    assert float(change.abs().max()) > 0
+    torch.testing.assert_close(used[f"{name}.weight"], base[f"{name}.weight"] + change)
+    key = "decoder.blocks.1.mix.inner.key.weight"
+    assert torch.equal(used[key], base[key])
+    assert told(regard("verify", str(tmp_path / "run"), "--steps", "4", "--json"))[0]["exact"]
+
+
+def test_what_was_fine_tuned_from_elsewhere_goes_back_with_its_adapters_merged(tmp_path: Path) -> None:
+    """A GPT-2 folder with a tokenizer, trained further by adapters, loaded again by transformers."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from regard.data.tokenizer import TokenizerSpec
+
+    folder = tmp_path / "gpt2"
+    made("gpt2", folder)
+    TokenizerSpec(pieces="byte-bpe", vocabulary=97 + 256).train(["the cat"]).save(folder / "tokenizer.json")
+    config = json.loads((folder / "config.json").read_text())
+    words = TokenizerSpec(pieces="character").train(
+        ["abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ.,?!'0123456789-"]
+    )
+    words.save(folder / "tokenizer.json")
+    assert len(words) <= config["vocab_size"]
+    (folder / "config.json").write_text(json.dumps(config | {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0}))
+    tree = {"task": {"kind": "language", "context": 16}, "corpus": FIRST, "start": str(folder)}
+    done = train(tmp_path, {**tree, "train": {**FINE, "adapt": {"rank": 2}}})
+    assert done.returncode == 0, done.stderr
+    assert regard("export", str(tmp_path / "run"), str(tmp_path / "out")).returncode == 0
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
+    ours = parts(str(tmp_path / "run")).model
+    tokens = torch.randint(4, len(words), (2, 9))
+    with torch.no_grad():
+        torch.testing.assert_close(theirs(tokens).logits, ours(tokens), atol=1e-4, rtol=1e-3)
+    assert AutoTokenizer.from_pretrained(tmp_path / "out").eos_token == "[EOS]"
+
+
+@pytest.mark.parametrize("name", ["language", "masking", "classification"])
+def test_transformers_loads_what_was_trained_here(runs: dict[str, Path], name: str, tmp_path: Path) -> None:
+    import transformers
+
+    done = regard("export", str(runs[name]), str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    classes = {
+        "language": "AutoModelForCausalLM",
+        "masking": "AutoModelForMaskedLM",
+        "classification": "AutoModelForSequenceClassification",
+    }
+    theirs = getattr(transformers, classes[name]).from_pretrained(tmp_path / "out").eval()
+    ours = parts(str(runs[name])).model
+    tokens = torch.randint(4, 150, (2, 9))
+    with torch.no_grad():
+        torch.testing.assert_close(theirs(tokens).logits, ours(tokens), atol=1e-4, rtol=1e-3)
+    again = regard("import", str(tmp_path / "out"), "--check", "--json")
+    assert told(again)[0]["largest_difference"] < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("changes", "piece"),
+    [
+        ({"task": "masking", "model": DECODER}, "only what comes before"),
+        ({"task": "language", "model": ENCODER}, "sees what it should predict"),
+        ({"task": "tagging", "corpus": PARTS, "model": ENCODER}, "tagging needs tags"),
+        ({"task": {"kind": "language", "carry": True}, "model": DECODER}, "only recurrences"),
+        ({"task": "language", "model": DECODER, "start": "somewhere"}, "there are both"),
+        ({"task": "language"}, "there are neither"),
+        ({"task": "langauge", "model": DECODER}, "did you mean 'language'"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_written(tmp_path: Path, changes: dict[str, Any], piece: str) -> None:
+    done = train(tmp_path, {"corpus": FIRST, **changes})
+    assert done.returncode == 2, done.stderr
+    assert piece in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_elmos_layers_are_mixed_as_features(tmp_path: Path) -> None:
+    elmo = {"kind": "elmo", "width": 32, "depth": 2, "dropout": 0.0}
+    (tmp_path / "pre").mkdir()
+    (tmp_path / "fine").mkdir()
+    spec = {"task": {"kind": "language", "context": 32}, "corpus": FIRST, "model": elmo}
+    assert train(tmp_path / "pre", spec).returncode == 0
+    tree = {"task": {"kind": "tagging", "blend": True}, "corpus": FIRST, "start": str(tmp_path / "pre" / "run")}
+    done = train(tmp_path / "fine", {**tree, "train": FINE}, "train.freeze=[encoder.blocks.*, encoder.embedding.*]")
+    assert done.returncode == 0, done.stderr
+    weights = parts(f"{tmp_path / 'fine' / 'run'}@latest").model.state_dict()
+    shares = weights["encoder.blend.shares"]
+    assert shares.shape == (3,)
+    assert float(shares.abs().max()) > 0  # they were learned
