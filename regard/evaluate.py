@@ -34,7 +34,7 @@ def evaluated(nouns: Sequence[str], files: Sequence[str], settings: Search, out:
         measures, texts = evaluate(translators(nouns), paired(samples), how)
         if out is not None:
             out.write_text("".join(text + "\n" for text in texts))
-        return measures | task.told(samples, texts)
+        return task.reported(measures, samples, texts)
     if len(nouns) > 1:
         raise InputError(f"{nouns[1]}: only translators make an ensemble", "one run at a time")
     return _measured(nouns[0], first, task, samples)

@@ -316,6 +316,28 @@ def test_a_mistake_is_told_before_anything_is_written(tmp_path: Path, changes: d
     assert not (tmp_path / "run").exists()
 
 
+def test_evaluating_on_a_file_says_where_a_strange_label_stands(runs: dict[str, Path], tmp_path: Path) -> None:
+    path = tmp_path / "test.tsv"
+    path.write_text("The cat sleeps.\tcorrect\nThe cat sleep.\tawful\n")
+    done = regard("eval", str(runs["classification"]), "--data", str(path))
+    assert done.returncode == 3
+    assert f"{path}:2: label 'awful' never occurs in training" in done.stderr
+    path.write_text("The cat sleeps.\tcorrect\n")
+    assert told(regard("eval", str(runs["classification"]), "--data", str(path), "--json"))[0]["count"] == 1
+    words = tmp_path / "bad.conllu"
+    words.write_text("1\tThe\n")
+    done = regard("eval", str(runs["tagging"]), "--data", str(words))
+    assert done.returncode == 3
+    assert f"{words}:1: not CoNLL-U" in done.stderr
+
+
+def test_curves_of_any_task_can_be_drawn(runs: dict[str, Path], tmp_path: Path) -> None:
+    for name in ("language", "tagging", "regression"):
+        done = regard("plot", str(runs[name]), "--out", str(tmp_path / f"{name}.png"))
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_elmos_layers_are_mixed_as_features(tmp_path: Path) -> None:
     elmo = {"kind": "elmo", "width": 32, "depth": 2, "dropout": 0.0}
     (tmp_path / "pre").mkdir()

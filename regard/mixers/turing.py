@@ -85,7 +85,7 @@ class Machine(Mixer):
         self.writers = Heads(spec.writes, width, spec.size, spec.shift)
         self.change = nn.Linear(width, spec.writes * 2 * spec.size)  # what to erase and what to add
         self.output = nn.Linear(width + spec.reads * spec.size, width)
-        self.blank = nn.Parameter(torch.empty(spec.slots, spec.size))
+        self.blank = nn.Parameter(torch.empty(spec.size))  # one for all slots: no place is known by what it holds
         self.rest = nn.Parameter(torch.empty(spec.reads + spec.writes, spec.slots))
         self.reset()
 
@@ -124,7 +124,7 @@ class Machine(Mixer):
         return self.output(torch.cat((hidden, tape.found), -1))
 
     def start(self, rows: int, view: View) -> Tape:
-        memory = self.blank.expand(rows, -1, -1)
+        memory = self.blank.expand(rows, self.spec.slots, -1)
         places = self.rest.softmax(-1).expand(rows, -1, -1)
         reading, writing = places.split((self.spec.reads, self.spec.writes), 1)
         return Tape(

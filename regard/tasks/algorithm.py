@@ -27,14 +27,15 @@ class Algorithm(Translation):
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Solve:
         return Solve(self, prepared, batches, seed)
 
-    def told(self, samples: Sequence[Sample], texts: Sequence[str]) -> dict[str, Any]:
-        """The share of problems of each size that are solved."""
+    def reported(self, measures: dict[str, Any], samples: Sequence[Sample], texts: Sequence[str]) -> dict[str, Any]:
+        """The share of problems of each size that are solved; answers have no BLEU."""
         seen, right = Counter[int](), Counter[int]()
         for sample, text in zip(samples, texts, strict=True):
             size = int(sample.get("size", len(sample["source"].split())))
             seen[size] += 1
             right[size] += text == sample["target"]
-        return {"by_size": {size: right[size] / count for size, count in sorted(seen.items())}}
+        kept = {name: value for name, value in measures.items() if name not in ("bleu", "chrf", "signatures")}
+        return kept | {"by_size": {size: right[size] / count for size, count in sorted(seen.items())}}
 
 
 class Solve(Translate):

@@ -7,7 +7,7 @@ on predicting words beside (GPT-1's auxiliary loss; Radford et al. 2018).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
@@ -26,7 +26,7 @@ from regard.data.tokenizer import SEPARATOR, Tokenizer
 from regard.errors import InputError, SpecError
 from regard.tasks.entropy import cross_entropy
 from regard.tasks.measures import labelled
-from regard.tasks.task import Place, Pulse, Task, TaskSpec, by_length, one_stack, served
+from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
 
 ROWS = 64  # texts that are read together
 
@@ -116,18 +116,10 @@ class Label(Task[Texts]):
     """The task on one prepared corpus."""
 
     goal, rising = "accuracy", True
+    sorted_by = ("text", "second")
 
-    def __init__(self, spec: Classification, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
-        self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
-        self.tokenizer = prepared.lexicon.tokenizer
-        self.validation = prepared.samples("validation") if prepared.has("validation") else []
-
-    def batches(self, epoch: int, position: int) -> Generator[Place[Texts], None, None]:
-        rows = by_length(self.prepared, self.plan, self.seed, "text", "second")
-        return served(rows, self._made, self.seed, epoch, position)
-
-    def _made(self, rows: list[int], chance: Random) -> Texts:
-        columns = self.prepared.columns
+    def made(self, rows: list[int], chance: Random) -> Texts:
+        columns = self.columns
         read = [arranged(columns["text"][n], columns["second"][n], self.tokenizer) for n in rows]
         return collected(read, [columns["label"][n][0] for n in rows], self.tokenizer.pad)
 
@@ -148,10 +140,8 @@ class Label(Task[Texts]):
         # in proportion to the texts, so that long ones don't drown the label
         return found + self.spec.auxiliary * words * len(labels) / kept.sum()
 
-    def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
-        if not self.validation:
-            return None
-        found = Classifier(model, self.prepared.lexicon).measured(self.validation, pulse)
+    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
+        found = Classifier(model, self.lexicon).measured(self.validation, pulse)
         return {name: value for name, value in found.items() if not isinstance(value, dict)}
 
 

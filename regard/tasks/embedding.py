@@ -6,7 +6,7 @@ al. 2017). Pairs may be translations, so texts of two languages meet in one spac
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
@@ -25,7 +25,7 @@ from regard.data.sample import Form, Sample
 from regard.data.tokenizer import Tokenizer
 from regard.errors import InputError
 from regard.tasks.measures import ratio
-from regard.tasks.task import Place, Pulse, Task, TaskSpec, by_length, one_stack, served
+from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
 
 ROWS = 32  # texts that are read together
 
@@ -78,20 +78,12 @@ class Match(Task[Twins]):
     """The task on one prepared corpus."""
 
     goal, rising = "found", True
+    sorted_by = ("source", "target")
 
-    def __init__(self, spec: Embedding, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
-        self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
-        self.tokenizer = prepared.lexicon.tokenizer
-        self.validation = prepared.samples("validation") if prepared.has("validation") else []
-
-    def batches(self, epoch: int, position: int) -> Generator[Place[Twins], None, None]:
-        rows = by_length(self.prepared, self.plan, self.seed, "source", "target")
-        return served(rows, self._made, self.seed, epoch, position)
-
-    def _made(self, rows: list[int], chance: Random) -> Twins:
+    def made(self, rows: list[int], chance: Random) -> Twins:
         sides = [
             padded(
-                [[self.tokenizer.begin, *self.prepared.columns[side][n], self.tokenizer.end] for n in rows],
+                [[self.tokenizer.begin, *self.columns[side][n], self.tokenizer.end] for n in rows],
                 self.tokenizer.pad,
             )
             for side in ("source", "target")
@@ -111,11 +103,8 @@ class Match(Task[Twins]):
             F.cross_entropy(cosines, wanted, reduction="sum") + F.cross_entropy(cosines.T, wanted, reduction="sum")
         ) / 2
 
-    def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
-        if not self.validation:
-            return None
-        lexicon = self.prepared.lexicon
-        return matched(Embedder(model, lexicon.tokenizer, lexicon.foreign), self.validation, pulse)
+    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
+        return matched(Embedder(model, self.tokenizer, self.lexicon.foreign), self.validation, pulse)
 
 
 def pooled(model: Model, tokens: Tensor, valid: Tensor) -> Tensor:

@@ -12,46 +12,37 @@ whatever the tokens are. With `carry`, the text is read in one go instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from regard.core.model import Factors, Model, ModelSpec, Progress
 from regard.core.spec import Rate, Size
-from regard.data.batches import POOL, RUN, BatchSpec, padded
+from regard.data.batches import BatchSpec, padded
 from regard.data.lexicon import Lexicon
-from regard.data.prepared import Column, Prepared
-from regard.data.sample import Form, Sample
+from regard.data.prepared import Prepared
+from regard.data.sample import Sample
 from regard.data.tokenizer import Tokenizer
 from regard.decode.writer import Writer
 from regard.errors import SpecError
+from regard.tasks.documents import DocumentSpec, Piece, full_rows, lengths
 from regard.tasks.embedding import Embedder
 from regard.tasks.entropy import cross_entropy
 from regard.tasks.measures import ratio
 from regard.tasks.routing import BALANCE, Routing
-from regard.tasks.task import Place, Pulse, Task, TaskSpec, one_stack, served
+from regard.tasks.task import Pulse, Task, one_stack
 
 WINDOWS = 16_384  # tokens that are evaluated at once
 ROWS = 32  # documents that are read side by side
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A stretch of a document's predictions: token n is predicted from those before it."""
-
-    document: int
-    first: int
-    last: int
-
-
-class Language(TaskSpec):
+class Language(DocumentSpec):
     """Learn to predict the next token of documents."""
 
-    form: ClassVar[Form] = "documents"
     kind: Literal["language"] = "language"
     context: Size = 256  # tokens in a row
     stride: Size | None = None  # between the windows of an evaluation; half the context, unless given
@@ -72,18 +63,6 @@ class Language(TaskSpec):
         if self.carry and (directions == 2 or any(mixer.packs for mixer in model.build("meta").mixers)):
             raise SpecError("task.carry: only recurrences go on from what they remember", "task.carry=false")
         return model
-
-    def texts(self, sample: Sample) -> Sequence[str]:
-        return (sample["text"],)
-
-    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
-        return {"text": len(lexicon.tokenizer)}
-
-    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
-        return [{"text": row} for row in lexicon.tokenizer.encode([sample["text"] for sample in samples])]
-
-    def size(self, row: Mapping[str, Sequence[int]]) -> int:
-        return 0  # a document may be of any length
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Learn:
         return Learn(self, prepared, batches, seed)
@@ -115,25 +94,20 @@ class Learn(Task[Rows]):
     goal, rising = "loss", False
 
     def __init__(self, spec: Language, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
-        self.spec, self.prepared, self.seed = spec, prepared, seed
+        super().__init__(spec, prepared, batches, seed)
         self.rows = max(1, batches.tokens // spec.context)
-        self.tokenizer = prepared.lexicon.tokenizer
-        self.column = prepared.columns["text"]
-        self.validation = prepared.samples("validation") if prepared.has("validation") else []
         self.state: Progress | None = None  # where each row stopped, with carry
 
-    def batches(self, epoch: int, position: int) -> Generator[Place[Rows], None, None]:
-        plan = self._streams if self.spec.carry else self._packed
-        return served(plan, self._made, self.seed, epoch, position)
-
-    def _packed(self, epoch: int) -> Iterator[tuple[list[list[Piece]], float]]:
-        return full_rows(self.column, self.spec.context, self.rows, Random(f"{self.seed}/{epoch}"))
+    def order(self, epoch: int) -> Iterator[tuple[list[list[Piece]], float]]:
+        if self.spec.carry:
+            return self._streams(epoch)
+        return full_rows(self.columns["text"], self.spec.context, self.rows, Random(f"{self.seed}/{epoch}"))
 
     def _streams(self, epoch: int) -> Iterator[tuple[list[list[Piece]], float]]:
         """Each row reads its part of the corpus from end to end; a document's end ends its piece too."""
-        order = list(range(len(self.column)))
+        order = list(range(len(self.columns["text"])))
         Random(f"{self.seed}/{epoch}").shuffle(order)
-        sizes = lengths(self.column, order)
+        sizes = lengths(self.columns["text"], order)
         slices = divided(sizes, self.rows)
         readers = [chunks(part, self.spec.context) for part in slices]
         total, done = sum(size for _, size in sizes), 0
@@ -142,13 +116,13 @@ class Learn(Task[Rows]):
             done += sum(piece.last - piece.first for piece in pieces)
             yield [[piece] for piece in pieces], min(1.0, done / total)
 
-    def _made(self, rows: list[list[Piece]], chance: Random) -> Rows:
+    def made(self, rows: list[list[Piece]], chance: Random) -> Rows:
         return assembled(rows, self._sequence, self.tokenizer.pad, self.spec.carry)
 
     def _sequence(self, piece: Piece) -> list[int]:
         """The tokens of a piece and the one after them; a document begins and ends with tokens that say so."""
         tokenizer, before = self.tokenizer, 1 if piece.first == 0 else 0
-        inside = self.column.part(piece.document, max(0, piece.first - 1), piece.last)
+        inside = self.columns["text"].part(piece.document, max(0, piece.first - 1), piece.last)
         found = [tokenizer.begin] * before + inside
         return [*found, tokenizer.end] if len(found) == piece.last - piece.first else found
 
@@ -182,58 +156,8 @@ class Learn(Task[Rows]):
             kept = iter([memory[str(n)].to(model.device) for n in range(len(memory))])
             self.state = model.start(memory["0"].shape[0]).map(lambda _: next(kept))
 
-    def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
-        if not self.validation:
-            return None
+    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         return assess(model, self.tokenizer, self.validation, self.spec, pulse)
-
-
-def full_rows(
-    column: Column, context: int, rows: int, chance: Random, extra: int = 1
-) -> Iterator[tuple[list[list[Piece]], float]]:
-    """Batches of rows that are full: documents in a random order, laid end to end and cut to the context.
-
-    With each comes the share of the corpus that is done. `extra`: tokens that a document has beside its own.
-    """
-    runs = [range(first, min(first + RUN, len(column))) for first in range(0, len(column), RUN)]
-    chance.shuffle(runs)
-    done = 0
-    for first in range(0, len(runs), POOL):
-        pool = [n for run in runs[first : first + POOL] for n in run]
-        chance.shuffle(pool)
-        cut = list(packed(lengths(column, pool, extra), context, chance.randrange(context)))
-        chance.shuffle(cut)
-        for at in range(0, len(cut), rows):
-            share = min(1.0, (at + rows) / len(cut))
-            yield cut[at : at + rows], (done + share * len(pool)) / len(column)
-        done += len(pool)
-
-
-def lengths(column: Column, documents: Sequence[int], extra: int = 1) -> list[tuple[int, int]]:
-    """Each document and how long it is, with what it has beside its own tokens."""
-    found = []
-    for n in documents:
-        begin, end = column.bounds(n, n + 1)
-        found.append((n, end - begin + extra))
-    return found
-
-
-def packed(documents: Sequence[tuple[int, int]], context: int, offset: int) -> Iterator[list[Piece]]:
-    """Rows of at most `context` predictions, all full but the first, which has `offset` fewer, and the last."""
-    row: list[Piece] = []
-    room = context - offset
-    for document, size in documents:
-        first = 0
-        while first < size:
-            last = min(size, first + room)
-            row.append(Piece(document, first, last))
-            room -= last - first
-            first = last
-            if not room:
-                yield row
-                row, room = [], context
-    if row:
-        yield row
 
 
 def divided(documents: Sequence[tuple[int, int]], parts: int) -> list[list[Piece]]:
@@ -334,13 +258,10 @@ def assess(
     texts = [str(sample["text"]) for sample in samples]
     rows = [[tokenizer.begin, *row, tokenizer.end] for row in tokenizer.encode(texts)]
     sums, counts = (followed if spec.carry else seen)(model, rows, spec, tokenizer.pad, pulse)
-    loss, low, high = ratio(sums, counts)
+    loss = ratio(sums, counts)
     size = sum(len(text.encode()) for text in texts)
-    return {
-        "loss": loss,
-        "loss_low": low,
-        "loss_high": high,
-        "perplexity": math.exp(min(loss, 700.0)),
+    return loss.named("loss") | {
+        **loss.exponential().named("perplexity"),
         "bits_per_byte": sum(sums) / math.log(2) / size,
         "predictions": sum(counts),
         "documents": len(texts),

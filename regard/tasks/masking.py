@@ -6,8 +6,7 @@ With `whole_words`, all pieces of a word are chosen together.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
@@ -20,23 +19,22 @@ from regard.core.spec import Rate, Size
 from regard.data.batches import BatchSpec, padded
 from regard.data.lexicon import Lexicon
 from regard.data.prepared import Prepared
-from regard.data.sample import Form, Sample
+from regard.data.sample import Sample
 from regard.data.tokenizer import MASK, Tokenizer
 from regard.decode.filler import Filler, needs_mask
 from regard.errors import SpecError
+from regard.tasks.documents import DocumentSpec, Piece, full_rows
 from regard.tasks.entropy import cross_entropy
-from regard.tasks.language import Piece, full_rows
 from regard.tasks.measures import ratio
-from regard.tasks.task import Place, Pulse, Task, TaskSpec, one_stack, served
+from regard.tasks.task import Pulse, Task, one_stack
 
 HIDDEN, OTHER = 0.8, 0.1  # of the chosen tokens; the rest stays
 ROWS = 64  # that are evaluated at once
 
 
-class Masking(TaskSpec):
+class Masking(DocumentSpec):
     """Learn to guess hidden tokens of documents."""
 
-    form: ClassVar[Form] = "documents"
     special: ClassVar[tuple[str, ...]] = (MASK,)
     kind: Literal["masking"] = "masking"
     context: Size = 128  # tokens in a row
@@ -54,18 +52,6 @@ class Masking(TaskSpec):
             words = {"transform": activation or "gelu", "norm": block.norm or "layernorm"}  # as BERT's own
             model = model.replace(head={"kind": "vocabulary", "bias": True, **words})
         return model
-
-    def texts(self, sample: Sample) -> Sequence[str]:
-        return (sample["text"],)
-
-    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
-        return {"text": len(lexicon.tokenizer)}
-
-    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
-        return [{"text": row} for row in lexicon.tokenizer.encode([sample["text"] for sample in samples])]
-
-    def size(self, row: Mapping[str, Sequence[int]]) -> int:
-        return 0  # a document may be of any length
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Guess:
         return Guess(self, prepared, batches, seed)
@@ -93,26 +79,17 @@ class Guess(Task[Hidden]):
 
     goal, rising = "loss", False
 
-    def __init__(self, spec: Masking, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
-        self.spec, self.prepared, self.seed = spec, prepared, seed
-        self.rows = max(1, batches.tokens // spec.context)
-        self.tokenizer = prepared.lexicon.tokenizer
-        self.column = prepared.columns["text"]
-        self.validation = prepared.samples("validation") if prepared.has("validation") else []
+    def order(self, epoch: int) -> Iterator[tuple[list[list[Piece]], float]]:
+        rows, chance = max(1, self.plan.tokens // self.spec.context), Random(f"{self.seed}/{epoch}")
+        return full_rows(self.columns["text"], self.spec.context, rows, chance, extra=2)
 
-    def batches(self, epoch: int, position: int) -> Generator[Place[Hidden], None, None]:
-        return served(self._packed, self._made, self.seed, epoch, position)
-
-    def _packed(self, epoch: int) -> Iterator[tuple[list[list[Piece]], float]]:
-        return full_rows(self.column, self.spec.context, self.rows, Random(f"{self.seed}/{epoch}"), extra=2)
-
-    def _made(self, rows: list[list[Piece]], chance: Random) -> Hidden:
+    def made(self, rows: list[list[Piece]], chance: Random) -> Hidden:
         read = [[self._tokens(piece) for piece in row] for row in rows]
         return hidden(read, self.tokenizer, self.spec, chance.getrandbits(60))
 
     def _tokens(self, piece: Piece) -> list[int]:
         """A piece of a document, with the tokens that begin and end it."""
-        inside = self.column.part(piece.document, max(0, piece.first - 1), piece.last - 1)
+        inside = self.columns["text"].part(piece.document, max(0, piece.first - 1), piece.last - 1)
         found = [self.tokenizer.begin] * (piece.first == 0) + inside
         return [*found, self.tokenizer.end] if len(found) < piece.last - piece.first else found
 
@@ -122,9 +99,7 @@ class Guess(Task[Hidden]):
     def loss(self, model: Model, batch: Hidden) -> Tensor:
         return entropy(model, batch)
 
-    def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
-        if not self.validation:
-            return None
+    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         return assess(model, self.tokenizer, self.validation, self.spec, pulse)
 
 
@@ -177,7 +152,7 @@ def assess(
         for first in range(0, len(part), spec.context)
     ]
     order = sorted(range(len(pieces)), key=lambda n: len(pieces[n]))
-    sums, hits, counts = list[float](), 0, list[int]()
+    sums, hits, counts = list[float](), list[float](), list[int]()
     for first in range(0, len(order), ROWS):
         pulse()
         batch = hidden([[pieces[n]] for n in order[first : first + ROWS]], tokenizer, spec, first)
@@ -188,16 +163,13 @@ def assess(
         logs = factors.table().float().log_softmax(-1)
         answers = batch.answers.to(device)
         sums += (-logs.gather(1, answers[:, None])[:, 0]).tolist()
-        hits += int((logs.argmax(-1) == answers).sum())
+        hits += (logs.argmax(-1) == answers).double().tolist()
         counts += [1] * len(answers)
     if not counts:
         raise SpecError("task.share: nothing of the validation texts was chosen", "a larger task.share")
-    loss, low, high = ratio(sums, counts)
-    return {
-        "loss": loss,
-        "loss_low": low,
-        "loss_high": high,
-        "perplexity": math.exp(min(loss, 700.0)),
-        "accuracy": hits / len(counts),
+    loss = ratio(sums, counts)
+    return loss.named("loss") | {
+        **loss.exponential().named("perplexity"),
+        **ratio(hits, counts).named("accuracy"),
         "guesses": len(counts),
     }

@@ -7,6 +7,7 @@ counts that add up, so a resample is a matrix product and nothing is predicted a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -32,6 +33,10 @@ class Measured(NamedTuple):
     value: float
     low: float
     high: float
+
+    def exponential(self) -> Measured:
+        """Of all three: a perplexity from a loss in nats."""
+        return Measured(*(math.exp(min(value, 700.0)) for value in self))
 
     def named(self, name: str) -> dict[str, float]:
         """As measures: accuracy, accuracy_low, accuracy_high."""

@@ -5,7 +5,7 @@ A guess that ignores the series and always says the mean has an error of 1/6 the
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
@@ -20,7 +20,7 @@ from regard.data.lexicon import Lexicon
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.tasks.measures import ratio
-from regard.tasks.task import Place, Pulse, Task, TaskSpec, by_length, one_stack, served
+from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
 
 UNIT = 10_000  # numbers are kept as whole ten-thousandths
 ROWS = 64  # series that are read together
@@ -79,17 +79,10 @@ class Reckon(Task[Series]):
     """The task on one prepared corpus."""
 
     goal, rising = "error", False
+    sorted_by = ("values",)
 
-    def __init__(self, spec: Regression, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
-        self.prepared, self.plan, self.seed = prepared, batches, seed
-        self.validation = prepared.samples("validation") if prepared.has("validation") else []
-
-    def batches(self, epoch: int, position: int) -> Generator[Place[Series], None, None]:
-        rows = by_length(self.prepared, self.plan, self.seed, "values")
-        return served(rows, self._made, self.seed, epoch, position)
-
-    def _made(self, rows: list[int], chance: Random) -> Series:
-        columns = self.prepared.columns
+    def made(self, rows: list[int], chance: Random) -> Series:
+        columns = self.columns
         values = torch.tensor([columns["values"][n] for n in rows]) / UNIT
         marks = torch.tensor([columns["marks"][n] for n in rows]).to(values)
         return Series(torch.stack((values, marks), -1), torch.tensor([columns["target"][n][0] for n in rows]) / UNIT)
@@ -101,8 +94,8 @@ class Reckon(Task[Series]):
         found = model(batch.inputs.to(model.device))[:, 0]
         return F.mse_loss(found, batch.targets.to(model.device), reduction="sum")
 
-    def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
-        return Reckoner(model).measured(self.validation, pulse) if self.validation else None
+    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
+        return Reckoner(model).measured(self.validation, pulse)
 
 
 @dataclass

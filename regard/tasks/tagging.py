@@ -7,7 +7,7 @@ of its letters, so that a word which training never saw still says something by 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from random import Random
@@ -27,7 +27,7 @@ from regard.data.sample import Form, Sample
 from regard.data.tokenizer import Tokenizer
 from regard.errors import InputError
 from regard.tasks.measures import labelled
-from regard.tasks.task import Place, Pulse, Task, TaskSpec, by_length, one_stack, served
+from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
 
 ROWS = 64  # sentences that are read together
 RAW = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")  # words and signs of plain text
@@ -188,21 +188,13 @@ class Tag(Task[Sentences]):
     """The task on one prepared corpus."""
 
     goal, rising = "accuracy", True
+    sorted_by = ("text",)
 
-    def __init__(self, spec: Tagging, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
-        self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
-        self.tokenizer = prepared.lexicon.tokenizer
-        self.validation = prepared.samples("validation") if prepared.has("validation") else []
-
-    def batches(self, epoch: int, position: int) -> Generator[Place[Sentences], None, None]:
-        rows = by_length(self.prepared, self.plan, self.seed, "text")
-        return served(rows, self._made, self.seed, epoch, position)
-
-    def _made(self, rows: list[int], chance: Random) -> Sentences:
+    def made(self, rows: list[int], chance: Random) -> Sentences:
         return collected([self._row(n, chance) for n in rows], self.tokenizer)
 
     def _row(self, n: int, chance: Random) -> Row:
-        columns, forget = self.prepared.columns, self.spec.forget
+        columns, forget = self.columns, self.spec.forget
         tokens = columns["text"][n]
         if forget:
             tokens = [self.tokenizer.unknown if chance.random() < forget else token for token in tokens]
@@ -217,10 +209,8 @@ class Tag(Task[Sentences]):
         tags = batch.tags.to(model.device)
         return F.cross_entropy(logits, tags, reduction="sum", label_smoothing=self.spec.smoothing)
 
-    def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
-        if not self.validation:
-            return None
-        found = Tagger(model, self.prepared.lexicon, self.spec).measured(self.validation, pulse)
+    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
+        found = Tagger(model, self.lexicon, self.spec).measured(self.validation, pulse)
         return {name: value for name, value in found.items() if not isinstance(value, dict)}
 
 

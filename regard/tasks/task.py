@@ -22,7 +22,6 @@ from regard.errors import SpecError
 
 B = TypeVar("B")
 Pulse = Callable[[], None]  # called now and then in long work; it may raise to end it
-Rows = Callable[[int], Iterator[tuple[Any, float]]]  # the batches of an epoch, and how much of it is done with each
 
 
 class TaskSpec(Spec):
@@ -91,12 +90,39 @@ class Place(Generic[B]):
 class Task(ABC, Generic[B]):
     """One thing to learn from one corpus."""
 
-    goal: str  # the measure that says which checkpoint is best
-    rising: bool  # whether more of it is better
+    goal: ClassVar[str]  # the measure that says which checkpoint is best
+    rising: ClassVar[bool]  # whether more of it is better
+    sorted_by: ClassVar[tuple[str, ...]] = ()  # columns whose lengths say which samples share a batch
+
+    def __init__(self, spec: Any, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
+        self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
+        self.lexicon, self.columns = prepared.lexicon, prepared.columns
+        self.tokenizer = prepared.lexicon.tokenizer
+        self.validation = prepared.samples("validation") if prepared.has("validation") else []
+
+    def batches(self, epoch: int, position: int) -> Generator[Place[B], None, None]:
+        """Batches from a place in the order on, for ever, made ahead of the model.
+
+        What is in one, and what chance does to it, follows from its place alone.
+        """
+
+        def made() -> Iterator[Place[B]]:
+            for number, place, (chosen, share) in endless(self.order, epoch, position):
+                batch = self.made(chosen, Random(f"{self.seed}/{number}/{place}"))
+                yield Place(number, place, batch, share)
+
+        return ahead(made())
+
+    def order(self, epoch: int) -> Iterator[tuple[Any, float]]:
+        """What makes each batch of an epoch, and how much of the corpus is done with it: samples of like length."""
+        done, lengths = 0, self.prepared.lengths(*self.sorted_by)
+        for rows in self.plan.plan(lengths, self.seed, epoch):
+            done += len(rows)
+            yield rows, done / len(lengths)
 
     @abstractmethod
-    def batches(self, epoch: int, position: int) -> Generator[Place[B], None, None]:
-        """Batches from a place in the order on, for ever."""
+    def made(self, rows: Any, chance: Random) -> B:
+        """A batch, from what the order says of it."""
 
     @abstractmethod
     def loss(self, model: Model, batch: B) -> Tensor:
@@ -106,9 +132,13 @@ class Task(ABC, Generic[B]):
     def size(self, batch: B) -> int:
         """How many predictions that is."""
 
-    @abstractmethod
     def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
         """Measures on what isn't trained on; None if there is nothing of the kind."""
+        return self.measured(model, pulse) if self.validation else None
+
+    @abstractmethod
+    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
+        """Measures on the samples that were kept for validation."""
 
     def settle(self) -> None:
         """A step was made."""
@@ -119,31 +149,6 @@ class Task(ABC, Generic[B]):
 
     def recall(self, model: Model, memory: Mapping[str, Tensor]) -> None:
         """Be again where a checkpoint was saved."""
-
-
-def by_length(prepared: Prepared, batches: BatchSpec, seed: int, *columns: str) -> Rows:
-    """Samples of like length together, in an order that follows from seed and epoch."""
-    lengths, total = prepared.lengths(*columns), len(prepared)
-
-    def plan(epoch: int) -> Iterator[tuple[list[int], float]]:
-        done = 0
-        for rows in batches.plan(lengths, seed, epoch):
-            done += len(rows)
-            yield rows, done / total
-
-    return plan
-
-
-def served(
-    rows: Rows, make: Callable[[Any, Random], B], seed: int, epoch: int, position: int
-) -> Generator[Place[B], None, None]:
-    """Batches from a place on, made ahead of the model; what chance does to one follows from its place alone."""
-
-    def made() -> Iterator[Place[B]]:
-        for number, place, (chosen, share) in endless(rows, epoch, position):
-            yield Place(number, place, make(chosen, Random(f"{seed}/{number}/{place}")), share)
-
-    return ahead(made())
 
 
 def one_stack(model: ModelSpec, task: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal, Self
@@ -30,7 +30,7 @@ from regard.decode.search import Search
 from regard.errors import SpecError
 from regard.tasks.entropy import cross_entropy
 from regard.tasks.routing import Routing
-from regard.tasks.task import Place, Pulse, Task, TaskSpec, by_length, served
+from regard.tasks.task import Pulse, Task, TaskSpec
 
 
 class Translation(TaskSpec):
@@ -78,13 +78,13 @@ class Translation(TaskSpec):
             return Translator(network, source, target, self.search)
         return Translator(Prompted(network), source, target, self.search)
 
-    def told(self, samples: Sequence[Sample], texts: Sequence[str]) -> dict[str, Any]:
-        """What else there is to say of translations."""
-        return {}
+    def reported(self, measures: dict[str, Any], samples: Sequence[Sample], texts: Sequence[str]) -> dict[str, Any]:
+        """What there is to say of translations, by their measures."""
+        return measures
 
     def evaluated(self, speaker: Translator, samples: Sequence[Sample]) -> Mapping[str, Any]:
         measures, texts = evaluate(speaker, paired(samples))
-        return measures | self.told(samples, texts)
+        return self.reported(measures, samples, texts)
 
 
 def paired(samples: Sequence[Sample]) -> list[Pair]:
@@ -107,37 +107,26 @@ class Translate(Task[Batch]):
     """The task on one prepared corpus."""
 
     goal, rising = "bleu", True
+    sorted_by = ("source", "target")
 
-    def __init__(self, spec: Translation, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
-        self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
-        self.source, self.target = prepared.lexicon.tokenizers
-        self.validation = prepared.samples("validation") if prepared.has("validation") else []
-
-    def batches(self, epoch: int, position: int) -> Generator[Place[Batch], None, None]:
-        """Prepared ahead of the model; which sentences and which cuts of them follows from the place alone."""
-        rows = by_length(self.prepared, self.plan, self.seed, "source", "target")
-        return served(rows, self._made, self.seed, epoch, position)
-
-    def _made(self, rows: list[int], chance: Random) -> Batch:
-        columns = self.prepared.columns
-        sources = cut([columns["source"][n] for n in rows], self.source, chance)
-        targets = cut([columns["target"][n] for n in rows], self.target, chance)
-        return assembled(sources, targets, self.source.pad, self.target.begin, self.target.end)
+    def made(self, rows: list[int], chance: Random) -> Batch:
+        source, target = self.lexicon.tokenizers
+        sources = cut([self.columns["source"][n] for n in rows], source, chance)
+        targets = cut([self.columns["target"][n] for n in rows], target, chance)
+        return assembled(sources, targets, source.pad, target.begin, target.end)
 
     def size(self, batch: Batch) -> int:
         return batch.tokens
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         routing = Routing(model)
-        return loss(model, batch, self.spec.smoothing, routing, self.target) + routing.cost(batch.tokens)
+        return loss(model, batch, self.spec.smoothing, routing, self.lexicon.tokenizers[1]) + routing.cost(batch.tokens)
 
-    def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
-        if not self.validation:
-            return None
-        translator = self.spec.speaker(model, self.prepared.lexicon)
+    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
+        translator = self.spec.speaker(model, self.lexicon)
         measures, texts = evaluate(translator, paired(self.validation), pulse=pulse)
         del measures["decoding_seconds"]  # a run that goes on must journal the same
-        return measures | self.spec.told(self.validation, texts)
+        return self.spec.reported(measures, self.validation, texts)
 
 
 def cut(rows: list[list[int]], tokenizer: Tokenizer, chance: Random) -> list[list[int]]:

@@ -116,8 +116,8 @@ def test_an_algorithm_is_learned_and_told_by_size(tmp_path: Path, kind: str) -> 
     found = task.evaluated(speaker, prepared.samples("validation"))
     assert found["exact"] > 0.9
     assert set(found["by_size"]) <= {1, 2, 3, 4}
-    told = task.told([{"source": "a", "target": "b", "size": 7}] * 4, ["b", "b", "b", "c"])
-    assert told == {"by_size": {7: 0.75}}
+    told = task.reported({"exact": 0.75, "bleu": 1.0}, [{"source": "a", "target": "b", "size": 7}] * 4, list("bbbc"))
+    assert told == {"exact": 0.75, "by_size": {7: 0.75}}
 
 
 @pytest.mark.parametrize("position", ["none", "sinusoidal", "learned", "rotary", "alibi", "bucketed"])

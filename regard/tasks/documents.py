@@ -1,0 +1,93 @@
+"""What tasks on running text share: documents as numbers, and rows that are full of them.
+
+Documents are laid end to end and cut to the context, so that no place is wasted. None sees another: that is the mask's
+business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+from regard.data.batches import POOL, RUN
+from regard.data.lexicon import Lexicon
+from regard.data.prepared import Column
+from regard.data.sample import Form, Sample
+from regard.tasks.task import TaskSpec
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a document's predictions: token n is predicted from those before it."""
+
+    document: int
+    first: int
+    last: int
+
+
+class DocumentSpec(TaskSpec):
+    """A task on documents."""
+
+    form: ClassVar[Form] = "documents"
+
+    def texts(self, sample: Sample) -> Sequence[str]:
+        return (sample["text"],)
+
+    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
+        return {"text": len(lexicon.tokenizer)}
+
+    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
+        return [{"text": row} for row in lexicon.tokenizer.encode([sample["text"] for sample in samples])]
+
+    def size(self, row: Mapping[str, Sequence[int]]) -> int:
+        return 0  # a document may be of any length
+
+
+def full_rows(
+    column: Column, context: int, rows: int, chance: Random, extra: int = 1
+) -> Iterator[tuple[list[list[Piece]], float]]:
+    """Batches of rows that are full: documents in a random order, laid end to end and cut to the context.
+
+    With each comes the share of the corpus that is done. `extra`: tokens that a document has beside its own.
+    """
+    runs = [range(first, min(first + RUN, len(column))) for first in range(0, len(column), RUN)]
+    chance.shuffle(runs)
+    done = 0
+    for first in range(0, len(runs), POOL):
+        pool = [n for run in runs[first : first + POOL] for n in run]
+        chance.shuffle(pool)
+        cut = list(packed(lengths(column, pool, extra), context, chance.randrange(context)))
+        chance.shuffle(cut)
+        for at in range(0, len(cut), rows):
+            share = min(1.0, (at + rows) / len(cut))
+            yield cut[at : at + rows], (done + share * len(pool)) / len(column)
+        done += len(pool)
+
+
+def lengths(column: Column, documents: Sequence[int], extra: int = 1) -> list[tuple[int, int]]:
+    """Each document and how long it is, with what it has beside its own tokens."""
+    found = []
+    for n in documents:
+        begin, end = column.bounds(n, n + 1)
+        found.append((n, end - begin + extra))
+    return found
+
+
+def packed(documents: Sequence[tuple[int, int]], context: int, offset: int) -> Iterator[list[Piece]]:
+    """Rows of at most `context` predictions, all full but the first, which has `offset` fewer, and the last."""
+    row: list[Piece] = []
+    room = context - offset
+    for document, size in documents:
+        first = 0
+        while first < size:
+            last = min(size, first + room)
+            row.append(Piece(document, first, last))
+            room -= last - first
+            first = last
+            if not room:
+                yield row
+                row, room = [], context
+    if row:
+        yield row
