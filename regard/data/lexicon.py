@@ -75,6 +75,8 @@ def _facts(content: bytes | None, where: str) -> dict[str, Any]:
 def _numbered(content: bytes, where: str, told: Any, side: int) -> Tokenizer:
     """A tokenizer of others, with the numbers that its special tokens have."""
     engine = parsed(content, where)
+    engine.no_padding()
+    engine.no_truncation()
     numbers = told[side] if isinstance(told, list) and side < len(told) and isinstance(told[side], dict) else {}
     size = engine.get_vocab_size()
     given: dict[str, Any] = {name: numbers.get(name) for name in NUMBERS}

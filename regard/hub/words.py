@@ -37,7 +37,12 @@ def foreign(content: bytes, name: str, config: Mapping[str, Any]) -> Tokenizer:
 
 
 def _wrapped(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokenizer:
-    """With the numbers of its special tokens, as config.json tells them."""
+    """With the numbers of its special tokens, as config.json tells them.
+
+    A file may ask for rows of one length; here no text is cut in silence, and each is as long as it is.
+    """
+    engine.no_padding()
+    engine.no_truncation()
     end = config.get("eos_token_id")
     first, closing, mask = (_known(engine, names) for names in (("[CLS]",), ("[SEP]",), ("[MASK]", "<mask>")))
     ids = {

@@ -153,8 +153,4 @@ class Embedder:
     def _cut(self, texts: Sequence[str]) -> list[list[int]]:
         if not self.foreign:
             return [[self.tokenizer.begin, *row, self.tokenizer.end] for row in self.tokenizer.encode(texts)]
-        engine = self.tokenizer.engine
-        # a file may ask for rows of one length; here each text is as long as it is
-        engine.no_padding()
-        engine.no_truncation()
-        return [found.ids for found in engine.encode_batch(list(texts), add_special_tokens=True)]
+        return [found.ids for found in self.tokenizer.engine.encode_batch(list(texts), add_special_tokens=True)]

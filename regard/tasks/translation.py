@@ -29,6 +29,7 @@ from regard.decode.prompted import Prompted
 from regard.decode.search import Search
 from regard.errors import SpecError
 from regard.tasks.entropy import cross_entropy
+from regard.tasks.measures import ratio
 from regard.tasks.routing import Routing
 from regard.tasks.task import Pulse, Task, TaskSpec
 
@@ -99,6 +100,8 @@ class Scores:
     bleu: float
     chrf: float
     exact: float  # the share that equals the reference
+    exact_low: float
+    exact_high: float
     sentences: int
     signatures: dict[str, str]
 
@@ -220,5 +223,5 @@ def score(texts: Sequence[str], references: Sequence[str]) -> Scores:
     refs = [list(references)]
     values = bleu.corpus_score(list(texts), refs).score, chrf.corpus_score(list(texts), refs).score
     signatures = {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
-    right = sum(text == reference for text, reference in zip(texts, references, strict=True))
-    return Scores(*values, right / len(texts), len(texts), signatures)
+    right = [float(text == reference) for text, reference in zip(texts, references, strict=True)]
+    return Scores(*values, *ratio(right, [1] * len(right)), len(texts), signatures)
