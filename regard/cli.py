@@ -117,6 +117,7 @@ def uses(run: Path) -> str:
         "classification": f"regard classify {run} FILE",
         "tagging": f"regard tag {run} FILE",
         "embedding": f"regard search FILE QUERY --model {run}",
+        "regression": f"regard eval {run}",
     }
     return ways.get(Run.open(run).spec.task.kind, f"regard translate {run} < FILE")
 
@@ -230,7 +231,7 @@ def generate(
     keep_memory()
     chosen = {"sample": temperature > 0, "temperature": temperature or 1.0, "top_p": top_p, "seed": seed}
     how = Search.parse(chosen | {"maximum": tokens} | assignments(settings or []))
-    text = sys.stdin.read() if prompt == "-" else prompt
+    text = sys.stdin.buffer.read().decode(errors="surrogateescape") if prompt == "-" else prompt
     write(run, text, how, stop or [], samples, slide, Style(as_json, probabilities, verbose))
 
 
@@ -368,7 +369,7 @@ def embed(
     from regard.index import index as write_index
     from regard.translate import texts
 
-    lines = [line for line in texts(files or []) if line.strip() or index is None]
+    lines = list(texts(files or []))
     if index is not None:
         written = [str(path) for path in write_index(run, lines, index)]
         print(json.dumps({"files": written}) if as_json else "\n".join(written))

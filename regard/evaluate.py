@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.annotated import Columns, CoNLLU, Documents, Labels
+from regard.data.corpus import Files
 from regard.data.log import Log
 from regard.data.prepared import check
 from regard.data.readers import ReaderSpec, reader
 from regard.data.sample import Form, Sample
 from regard.decode.search import Search
 from regard.errors import DataError, InputError, RegardError
-from regard.noun import Parts, parts
+from regard.noun import RUN, Parts, parts
 from regard.results import machine, record
 from regard.run import Run
 from regard.tasks.task import TaskSpec
@@ -28,6 +29,10 @@ def evaluated(nouns: Sequence[str], files: Sequence[str], settings: Search, out:
     task = first.purpose()
     if first.task is None and not files:
         raise InputError(f"{nouns[0]}: it came from elsewhere, and kept nothing to test on", "--data FILE")
+    if first.lexicon is None:
+        raise InputError(f"{nouns[0]}: there is no tokenizer in it, so no text can be read")
+    if out is not None and not isinstance(task, Translation):
+        raise InputError(f"--out writes translations, and {nouns[0]} learned {task.kind}", "leave --out out")
     samples = _samples(nouns[0], task, files)
     if isinstance(task, Translation):
         how = settings.replace(maximum=max(settings.maximum, task.search.maximum))
@@ -50,17 +55,23 @@ def _samples(noun: str, task: TaskSpec, files: Sequence[str]) -> list[Sample]:
     if not files:
         prepared = Run.open(Path(noun.partition("@")[0])).prepared()
         return prepared.samples("test" if prepared.has("test") else "validation")
-    samples = list(_reader(task.form, files).samples(Log("stop")))
+    samples = list(_reader(noun, task.form, files).samples(Log("stop")))
     if not samples:
         raise DataError(f"{', '.join(files)}: there is nothing in it", "check the files")
     return samples
 
 
-def _reader(form: Form, files: Sequence[str]) -> ReaderSpec:
-    """The reader that a user means by the names of files."""
+def _reader(noun: str, form: Form, files: Sequence[str]) -> ReaderSpec:
+    """The reader that the run was trained with, on other files; otherwise what a user means by the names of files."""
+    folder, names = Path(noun.partition("@")[0]), tuple(files)
+    corpus = Run.open(folder).spec.corpus if (folder / RUN).is_file() else None
+    own = corpus.train if isinstance(corpus, Files) and corpus.train.form == form else None
     if form == "pairs":
-        return reader(files)
-    names = tuple(files)
+        guessed = reader(files)
+        alike = own is not None and own.kind == guessed.kind
+        return own.replace(**{name: getattr(guessed, name) for name in own.files}) if own and alike else guessed
+    if own is not None:
+        return own.replace(path=names)
     if form == "documents":
         return Documents(path=names)
     if form == "labels":

@@ -145,7 +145,7 @@ def template(task: TaskSpec, tokenizer: Tokenizer) -> dict[str, Any]:
 
     first, second = ({"Sequence": {"id": name, "type_id": side}} for side, name in enumerate("AB"))
     opening = [] if task.form == "pairs" and task.kind != "embedding" else [special("begin", 0)]
-    closing = [] if task.kind == "language" else ["end"]
+    closing = [] if task.kind == "language" else ["separator" if task.fields().get("joined") else "end"]
     middle = "separator" if "separator" in tokens else "end"
     return {
         "type": "TemplateProcessing",

@@ -7,7 +7,7 @@ one; a plain file of lines will do too, and is embedded on the way.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,15 +39,25 @@ def embedder(noun: str) -> Embedder:
     return asked(noun, Embedder, WANTS)
 
 
-def index(noun: str, lines: Sequence[str], folder: Path) -> list[Path]:
+Numbered = tuple[int, str]  # a line and its number in its file
+
+
+def numbered(lines: Iterable[str]) -> list[Numbered]:
+    """The lines that aren't empty, with their numbers from 1."""
+    return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def index(noun: str, lines: Iterable[str], folder: Path) -> list[Path]:
     """Write lines and their vectors to a folder."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: is there already", "--index ANOTHER")
-    vectors = embedder(noun).embed(lines)
+    kept = numbered(lines)
+    vectors = embedder(noun).embed([line for _, line in kept])
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / VECTORS, vectors.numpy(), allow_pickle=False)
-    write(folder / LINES, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
-    write(folder / ABOUT, json.dumps({"model": str(Path(noun).absolute()) if Path(noun).exists() else noun}).encode())
+    write(folder / LINES, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in kept).encode())
+    name, at, which = noun.partition("@")
+    write(folder / ABOUT, json.dumps({"model": f"{Path(name).absolute()}{at}{which}"}).encode())
     return [folder / name for name in (VECTORS, LINES, ABOUT)]
 
 
@@ -62,10 +72,10 @@ def search(corpus: Path, query: str, model: str | None, best: int) -> list[Hit]:
         if model is None:
             raise InputError(f"{corpus}: a file of lines needs a model that makes vectors of them", "--model RUN")
         speaker = embedder(model)
-        lines = [line for line in texts([corpus]) if line.strip()]
+        lines = numbered(texts([corpus]))
         if not lines:
             raise InputError(f"{corpus}: there is nothing in it")
-        vectors = speaker.embed(lines)
+        vectors = speaker.embed([line for _, line in lines])
     wanted = speaker.embed([query])[0]
     if wanted.shape[0] != vectors.shape[1]:
         sizes = f"{vectors.shape[1]} numbers a line, and this model makes {wanted.shape[0]}"
@@ -73,17 +83,17 @@ def search(corpus: Path, query: str, model: str | None, best: int) -> list[Hit]:
     cosines = vectors @ wanted
     top = cosines.topk(min(best, len(lines)))
     found = zip(top.values.tolist(), top.indices.tolist(), strict=True)
-    return [Hit(rank, cosine, place + 1, lines[place]) for rank, (cosine, place) in enumerate(found, 1)]
+    return [Hit(rank, cosine, *lines[place]) for rank, (cosine, place) in enumerate(found, 1)]
 
 
-def _read(folder: Path) -> tuple[str, list[str], Tensor]:
+def _read(folder: Path) -> tuple[str, list[Numbered], Tensor]:
     try:
         noun = json.loads((folder / ABOUT).read_bytes())["model"]
-        lines = [json.loads(line) for line in (folder / LINES).read_text().splitlines()]
+        entries = [json.loads(line) for line in (folder / LINES).read_text(encoding="utf-8").split("\n") if line]
+        lines = [(int(number), str(text)) for number, text in entries]
         vectors = np.load(folder / VECTORS, allow_pickle=False)
-        whole = isinstance(noun, str) and all(isinstance(line, str) for line in lines)
-        whole = whole and vectors.ndim == 2 and len(vectors) == len(lines) > 0 and vectors.dtype == np.float32
-        whole = whole and bool(np.isfinite(vectors).all())
+        whole = isinstance(noun, str) and vectors.ndim == 2 and len(vectors) == len(lines) > 0
+        whole = whole and vectors.dtype == np.float32 and bool(np.isfinite(vectors).all())
     except FileNotFoundError as error:
         raise CheckpointError(
             f"{folder}: not an index, {error.filename} is missing", "regard embed RUN FILE --index"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -118,7 +118,9 @@ class Parts:
         """What a user asks: a translator, a writer, …"""
         if self.lexicon is None:
             raise InputError(f"{noun}: there is no tokenizer in it", "regard.load(NOUN).model is the network")
-        return self.purpose().speaker(self.model, self.lexicon)
+        # what was trained here reads texts as it did then; what wasn't, as its tokenizer's file says
+        lexicon = self.lexicon if self.task is None else replace(self.lexicon, foreign=False)
+        return self.purpose().speaker(self.model, lexicon)
 
     def purpose(self) -> TaskSpec:
         """What it was trained for, or what it can do by its make."""

@@ -23,11 +23,12 @@ from regard.data.prepared import prepare
 from regard.data.sample import Form, Sample
 from regard.machine import device, peak_memory
 from regard.outline import outline
-from regard.run import RunSpec, described, grown, started, suited
+from regard.run import RunSpec, described, grown, like, started, suited
 from regard.train.listener import Listener, Step
 from regard.train.trainer import Moment, Trainer
 
 SAMPLE = 4000  # samples
+SEARCHED = 200_000  # samples that are looked through for further labels
 WARM = 3  # steps that pay for memory and threads
 SECONDS = 6.0  # of measuring
 LEARNED = ("bpe", "byte-bpe", "unigram", "wordpiece")  # pieces whose number is chosen
@@ -62,7 +63,15 @@ class Sampled(CorpusSpec):
         return ("train",)
 
     def samples(self, form: Form, split: Split, folder: Path, log: Log) -> Iterator[Sample]:
-        return islice(self.whole.samples(form, split, folder, log), SAMPLE)
+        """The first, and later on only those with a label that none before had."""
+        seen: set[str] = set()
+        for number, sample in enumerate(islice(self.whole.samples(form, split, folder, log), SEARCHED)):
+            labels = {sample.get("label", ""), *sample.get("tags", ())}
+            if number < SAMPLE or labels - seen:
+                yield sample
+            elif form not in ("labels", "tags"):
+                return
+            seen |= labels
 
 
 class Clock(Listener):
@@ -86,14 +95,15 @@ def plan(document: Document) -> Plan:
         sampled = Sampled(whole=spec.corpus, policy=spec.corpus.policy)
         origin = None if spec.start is None else started(spec.start)
         made = None if origin is None else origin.model.spec
-        known = None if origin is None else origin.lexicon
+        known = like(spec) if origin is None else origin.lexicon
         task = suited(spec, made)
         limits = (spec.batches.longest, Path(spec.data), Path(folder))
         prepared, _ = prepare(sampled, task, spec.tokenizer, *limits, known)
         # a sample has fewer words than the corpus; the model gets as many as the run will have at most
         learned = spec.tokenizer.pieces in LEARNED and spec.tokenizer.like is None and origin is None
         model_spec = described(spec, prepared.lexicon, made)
-        model_spec = grown(model_spec, spec.tokenizer.vocabulary) if learned else model_spec
+        size = spec.tokenizer.vocabulary
+        model_spec = grown(model_spec, size, size) if learned else model_spec
         torch.manual_seed(spec.seed)
         model = model_spec.build().to(device(spec.device))
         clock = Clock()

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,9 +38,12 @@ from regard.models import preset, presets
 from regard.noun import RUN, Parts, no_run, parts
 from regard.tasks.task import Task, TaskSpec
 from regard.tasks.translation import Translation
+from regard.train.adapt import freeze
 from regard.train.checkpoint import Store, reported, write
 from regard.train.listener import Listener
 from regard.train.trainer import Trainer, TrainSpec, fill
+
+LABELLED = r"head\.(answer\.)?(classes|tags)\."  # weights with a row for each label
 
 
 class RunSpec(Spec):
@@ -64,6 +68,10 @@ class RunSpec(Spec):
         if (self.model is None) == (self.start is None):
             have = "neither" if self.model is None else "both"
             raise ValueError(f"a model to begin with, or a start to go on from: there are {have}")
+        if self.train.adapt is not None and self.start is None:
+            raise ValueError("train.adapt: adapters change a model that was trained; try start=RUN")
+        if self.tokenizer.dropout and not isinstance(self.task, Translation):
+            raise ValueError(f"tokenizer.dropout: only translation cuts words anew, and the task is {self.task.kind}")
         return self
 
     @field_validator("model", mode="before")
@@ -137,7 +145,7 @@ def described(spec: RunSpec, lexicon: Lexicon, origin: ModelSpec | None = None) 
     if origin is None:
         assert spec.model is not None
         return suited(spec).fitted(composed(spec.model, lexicon), lexicon)
-    return suited(spec, origin).fitted(grown(origin, len(lexicon.tokenizer)), lexicon)
+    return suited(spec, origin).fitted(grown(origin, *map(len, lexicon.tokenizers)), lexicon)
 
 
 def versions() -> dict[str, str]:
@@ -208,7 +216,9 @@ class Run:
             shutil.copytree(ready.folder, data)
             prepared = self.prepared()
         else:
-            known = origin.lexicon if origin is not None else self._like()
+            known = origin.lexicon if origin is not None else like(spec)
+            if known is not None:
+                report(f"tokens: those of {spec.start or spec.tokenizer.like}")
             task = suited(spec, None if origin is None else origin.model.spec)
             limits = (spec.batches.longest, Path(spec.data), data)
             prepared, log = prepare(spec.corpus, task, spec.tokenizer, *limits, known)
@@ -219,23 +229,22 @@ class Run:
             model = described(spec, prepared.lexicon).build("meta")
         else:
             model = self._begun(origin, prepared, report)
+        tried(model.spec, spec.train)
         sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in prepared.lexicon.tokenizers))
         report(f"model: {model.parameter_count():,} parameters, a vocabulary of {sizes}")
         facts = {"versions": versions(), "data": prepared.digest, "config": self.digest}
         write(self.folder / "run.json", json.dumps(facts, indent=1).encode())
         write(self.folder / "run.yaml", self.resolved().encode())
 
-    def _like(self) -> Lexicon | None:
-        """The lexicon of another run, where this one is to have the same tokens."""
-        if self.spec.tokenizer.like is None:
-            return None
-        return Prepared.load(Path(self.spec.tokenizer.like) / "data").lexicon
-
     def _begun(self, origin: Parts, prepared: Prepared, report: Callable[[str], None]) -> Model:
         """The model that a run goes on from, with a head for its task, kept in the run."""
         torch.manual_seed(self.spec.seed)
         model = described(self.spec, prepared.lexicon, origin.model.spec).build()
-        fresh = warmed(model, origin.model.state_dict())
+        assert origin.lexicon is not None
+        known = origin.model.state_dict()
+        if origin.lexicon.labels != prepared.lexicon.labels:  # the same row would stand for another label
+            known = {name: tensor for name, tensor in known.items() if not re.match(LABELLED, name)}
+        fresh = warmed(model, known)
         if fresh:
             report(f"model: new weights for {', '.join(fresh)}")
         state: dict[str, Any] = {"moment": {"ranking": []}, "family": origin.family}
@@ -309,6 +318,20 @@ class Run:
             yield
 
 
+def like(spec: RunSpec) -> Lexicon | None:
+    """The lexicon of another run, where this one is to have the same tokens."""
+    return None if spec.tokenizer.like is None else Prepared.load(Path(spec.tokenizer.like) / "data").lexicon
+
+
+def tried(spec: ModelSpec, train: TrainSpec) -> None:
+    """Insist that what is to be frozen or adapted is there, before anything is written."""
+    model = spec.build("meta")
+    if train.freeze:
+        freeze(model, train.freeze)
+    if train.adapt is not None:
+        train.adapt.attach(model)
+
+
 def started(noun: str) -> Parts:
     """What another run, or a folder in Hugging Face layout, has to go on from."""
     found = parts(noun)
@@ -318,16 +341,16 @@ def started(noun: str) -> Parts:
     return found
 
 
-def grown(spec: ModelSpec, size: int) -> ModelSpec:
+def grown(spec: ModelSpec, source: int, target: int) -> ModelSpec:
     """A model's spec with room for so many tokens, if it has less."""
     changes: dict[str, Any] = {}
-    for side, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
+    for side, stack, size in (("encoder", spec.encoder, source), ("decoder", spec.decoder, target)):
         held = None if stack is None else stack.embedding.fields().get("vocabulary")
         if stack is not None and isinstance(held, int) and held < size:
             changes[side] = stack.replace(embedding=stack.embedding.replace(vocabulary=size))
     head = spec.head
     if changes and head is not None and head.fields().get("size") is not None:
-        changes["head"] = head.replace(size=size)
+        changes["head"] = head.replace(size=target)
     return spec.replace(**changes) if changes else spec
 
 

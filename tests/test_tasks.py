@@ -338,6 +338,121 @@ def test_curves_of_any_task_can_be_drawn(runs: dict[str, Path], tmp_path: Path) 
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+def labels_of(folder: Path) -> list[str]:
+    return [str(label) for label in json.loads((folder / "data" / "lexicon.json").read_text())["labels"]]
+
+
+def opinions(folder: Path, name: str, labels: str) -> dict[str, Any]:
+    lines = "".join(f"the film is {word}\t{label}\n" for word in ("fine", "dull") for label in labels)
+    (folder / name).write_text(lines)
+    return {"kind": "files", "train": {"kind": "labels", "path": str(folder / name)}}
+
+
+def test_a_label_keeps_its_own_weights_or_starts_anew(tmp_path: Path) -> None:
+    """Rows of the last layer belong to labels, not to numbers."""
+    trees = {}
+    for name, labels in (("one", "NX"), ("same", "XN"), ("more", "ANX")):
+        (tmp_path / name).mkdir()
+        trees[name] = {"task": "classification", "corpus": opinions(tmp_path, f"{name}.tsv", labels), "train": FINE}
+    assert train(tmp_path / "one", {**trees["one"], "model": ENCODER}).returncode == 0
+    for name, fresh in (("same", False), ("more", True)):
+        done = train(tmp_path / name, {**trees[name], "start": str(tmp_path / "one" / "run")})
+        assert done.returncode == 0, done.stderr
+        assert ("new weights for head.classes" in done.stderr) == fresh
+    assert labels_of(tmp_path / "more" / "run") == ["A", "N", "X"]
+
+
+def test_a_tagger_that_spells_is_trained_further_and_learns_new_letters(runs: dict[str, Path], tmp_path: Path) -> None:
+    path = tmp_path / "more.txt"
+    path.write_text("Ωμέγα NOUN\nsleeps VERB\n. PUNCT\n")
+    corpus = {"kind": "files", "train": {"kind": "columns", "path": str(path)}}
+    done = train(tmp_path, {"task": "tagging", "corpus": corpus, "start": str(runs["tagging"]), "train": FINE})
+    assert done.returncode == 0, done.stderr
+    old, new = (parts(str(run)) for run in (runs["tagging"], tmp_path / "run"))
+    assert old.lexicon is not None
+    assert new.lexicon is not None
+    assert new.lexicon.letters[: len(old.lexicon.letters)] == old.lexicon.letters
+    assert "Ω" in new.lexicon.letters
+    assert len(load(str(tmp_path / "run")).tag("Ωμέγα sleeps .")) == 3
+
+
+def test_each_side_of_two_vocabularies_keeps_its_size(tmp_path: Path) -> None:
+    model = {"kind": "transformer-tiny", "width": 16, "depth": 1, "heads": 2, "hidden": 32}
+    words = {"vocabulary": 120, "shared": False}
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    first = {"corpus": {**FIRST, "train": 60}, "model": model, "tokenizer": {**words, "pieces": "word"}}
+    assert train(tmp_path / "a", first).returncode == 0
+    again = {"corpus": {**FIRST, "train": 60}, "start": str(tmp_path / "a" / "run"), "train": FINE}
+    assert train(tmp_path / "b", again).returncode == 0
+    assert typed("The cat sleeps.\n", "translate", str(tmp_path / "b" / "run")).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "piece"),
+    [
+        (["train.freeze=['*']"], "nothing to train"),
+        (["train.adapt={kind: lora}"], "start=RUN"),
+        (["task.context=100"], "places for 64"),
+        (["tokenizer.dropout=0.1"], "only translation"),
+    ],
+)
+def test_what_cant_be_trained_leaves_nothing_behind(tmp_path: Path, words: list[str], piece: str) -> None:
+    done = train(tmp_path, RUNS["language"], *words)
+    assert done.returncode == 2, done.stderr
+    assert piece in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_evaluation_reads_files_as_the_run_did(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("yes\tthe cat\ta cat\nno\tthe cat\ta dog\n" * 4)
+    reader = {"kind": "labels", "path": str(path), "label": 0, "text": 1, "second": 2}
+    tree = {"task": "classification", "corpus": {"kind": "files", "train": reader}, "model": ENCODER}
+    assert train(tmp_path, tree).returncode == 0
+    (found,) = told(regard("eval", str(tmp_path / "run"), "--data", str(path), "--json"))
+    assert found["count"] == 8
+    done = regard("eval", str(tmp_path / "run"), "--data", str(path), "--out", str(tmp_path / "x"))
+    assert done.returncode == 3
+    assert "--out writes translations" in done.stderr
+
+
+def test_a_plan_knows_every_label_of_a_sorted_corpus(tmp_path: Path) -> None:
+    (tmp_path / "sorted.tsv").write_text("a\tone\n" * 4500 + "b\ttwo\n")
+    corpus = {"kind": "files", "train": {"kind": "labels", "path": str(tmp_path / "sorted.tsv")}}
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        json.dumps({"task": "classification", "corpus": corpus, "model": ENCODER, "train": TRAIN, "out": "x"})
+    )
+    done = regard("plan", str(file), "--json")
+    assert told(done)[0]["parameters"] > 0
+
+
+def test_bad_text_is_an_error_and_no_traceback(runs: dict[str, Path], tmp_path: Path) -> None:
+    bad = b"\xff".decode(errors="surrogateescape")
+    for words in (
+        ["generate", str(runs["language"]), "--prompt", bad],
+        ["fill", str(runs["masking"]), f"{bad} [MASK]"],
+    ):
+        done = regard(*words)
+        assert done.returncode == 3, done.stderr
+        assert "isn't UTF-8" in done.stderr
+    (tmp_path / "empty.txt").write_text("")
+    done = regard("embed", str(runs["embedding"]), str(tmp_path / "empty.txt"))
+    assert done.returncode == 3
+    assert "no text" in done.stderr
+
+
+def test_an_index_keeps_strange_line_ends_and_the_numbers_of_lines(runs: dict[str, Path], tmp_path: Path) -> None:
+    corpus = tmp_path / "lines.txt"
+    corpus.write_text("The cat\u2028sleeps.\n\n\nI like\u0085 bread.\n")
+    assert regard("embed", str(runs["embedding"]), str(corpus), "--index", str(tmp_path / "index")).returncode == 0
+    for place in (tmp_path / "index", corpus):
+        done = regard("search", str(place), "bread", "--model", str(runs["embedding"]), "--json")
+        hits = [json.loads(line) for line in done.stdout.split("\n") if line]
+        assert sorted(hit["line"] for hit in hits) == [1, 4]
+
+
 def test_elmos_layers_are_mixed_as_features(tmp_path: Path) -> None:
     elmo = {"kind": "elmo", "width": 32, "depth": 2, "dropout": 0.0}
     (tmp_path / "pre").mkdir()

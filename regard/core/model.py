@@ -56,7 +56,7 @@ class Factors:
         """Those of one direction, where there are several: (…, directions, width)."""
         return Factors(self.vectors[..., direction, :], self.words, self.bias)
 
-    def at(self, rows: Tensor) -> Factors:
+    def at(self, rows: Tensor | slice) -> Factors:
         """Those of some rows."""
         return Factors(self.vectors[rows], self.words, self.bias)
 

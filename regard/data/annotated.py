@@ -17,6 +17,7 @@ from regard.data.lines import LONGEST, Line, cleaned, lines
 from regard.data.log import Log
 from regard.data.readers import Paths, ReaderSpec, listed
 from regard.data.sample import Form, Sample
+from regard.errors import DataError
 
 
 class Documents(ReaderSpec):
@@ -69,6 +70,9 @@ class Labels(ReaderSpec):
     def samples(self, log: Log) -> Iterator[Sample]:
         for path in listed(self.path):
             whole = path.removesuffix(".gz").endswith((".jsonl", ".json"))
+            named = [key for key in self._wanted().values() if isinstance(key, str)]
+            if named and not whole:
+                raise DataError(f"{path}: columns that tabs divide have numbers, not names: {named[0]!r}", "text: 0")
             for line in lines(path, log, self.longest):
                 entry = None if line.text is None else self._parsed(line, log) if whole else self._cut(line, log)
                 if entry is None:

@@ -356,7 +356,9 @@ def _lexicon(wants: Wants, spec: TokenizerSpec, folder: Path, known: Lexicon | N
     for sample in _spooled(folder, "train", wants.form):
         labels.update(wants.labels(sample))
         letters.update(wants.letters(sample))
-    return Lexicon(known.tokenizers, vocabulary(labels), vocabulary(letters), known.foreign)
+    # letters that are known keep their numbers, and new ones follow
+    spelled = [*known.letters, *vocabulary(letters - set(known.letters))] if letters else []
+    return Lexicon(known.tokenizers, vocabulary(labels), spelled, known.foreign)
 
 
 def check(samples: Iterable[Sample], wants: Wants, lexicon: Lexicon, split: str) -> None:

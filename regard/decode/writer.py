@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.core.model import Model, Progress
+from regard.data.lines import HALVES
 from regard.data.tokenizer import Tokenizer
 from regard.decode.filters import Context, Demands, rules, shapes
 from regard.decode.search import Search
@@ -214,6 +215,7 @@ class Writer:
 
     def read(self, prompt: str, slide: bool = False) -> list[int]:
         """The prompt's tokens; one that is too long is an error, unless it may be cut."""
+        readable(prompt)
         if self.foreign and prompt:
             tokens: list[int] = self.tokenizer.engine.encode(prompt, add_special_tokens=True).ids
         else:
@@ -231,12 +233,19 @@ class Writer:
     def never(self) -> list[list[int]]:
         """Special tokens that aren't text, and aren't the end."""
         tokenizer = self.tokenizer
-        tokens = {tokenizer.pad, tokenizer.begin, tokenizer.separator, tokenizer.mask} - {tokenizer.end, None}
+        named = (tokenizer.pad, tokenizer.unknown, tokenizer.begin, tokenizer.separator, tokenizer.mask)
+        tokens = {*named} - {tokenizer.end, None}
         return [] if self.foreign else [[token] for token in sorted(token for token in tokens if token is not None)]
 
     def room(self, prompt: int, maximum: int) -> int:
         """Positions to allocate ahead."""
         return min(prompt + maximum, self.context or prompt + maximum)
+
+
+def readable(text: str) -> None:
+    """Insist on text that a tokenizer can take."""
+    if HALVES.search(text):
+        raise InputError("the text isn't UTF-8: it has bytes that are no characters", "iconv -f latin1 -t utf-8")
 
 
 def joined(pieces: Sequence[Piece]) -> Text:

@@ -45,9 +45,10 @@ def _wrapped(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokeniz
     engine.no_truncation()
     end = config.get("eos_token_id")
     first, closing, mask = (_known(engine, names) for names in (("[CLS]",), ("[SEP]",), ("[MASK]", "<mask>")))
+    begins = (config.get("decoder_start_token_id"), config.get("bos_token_id"), first)
     ids = {
         "pad": config.get("pad_token_id"),
-        "begin": config.get("decoder_start_token_id", config.get("bos_token_id", first)),
+        "begin": next((number for number in begins if number is not None), None),
         "end": end[0] if isinstance(end, list) and end else closing if end is None else end,
     }
     size = engine.get_vocab_size()
@@ -55,8 +56,9 @@ def _wrapped(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokeniz
         if number is not None and not (isinstance(number, int) and number >= 0):
             raise DataError(f"{folder}/config.json: {name}: {number!r} isn't a token of {size}")
     # a model that never pads still needs something to fill rectangles with: nobody looks at it
-    filled = {name: 0 if number is None else number for name, number in ids.items()}
-    return Tokenizer(engine, unknown=0, **filled, separator=closing, mask=mask)
+    filled: dict[str, Any] = {name: 0 if number is None else number for name, number in ids.items()}
+    unknown = _known(engine, ("[UNK]", "<unk>")) or 0
+    return Tokenizer(engine, 0.0, unknown=unknown, **filled, separator=closing, mask=mask)
 
 
 def _known(engine: Engine, names: Sequence[str]) -> int | None:

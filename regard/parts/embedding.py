@@ -104,7 +104,10 @@ class Spelled(EmbeddingSpec):
 
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
         if self.letters.width >= width:
-            raise SpecError(f"letters.width: {self.letters.width}, and the words' vectors need a part of width {width}")
+            raise SpecError(
+                f"letters.width: {self.letters.width} must be below the model's width {width}: words need a part of it",
+                f"task.spelling.width={width // 2}",
+            )
         return Spelling(self, width, table)
 
 

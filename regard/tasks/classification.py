@@ -55,7 +55,11 @@ class Classification(TaskSpec):
             return model.replace(head=classes)
         if model.decoder is None:
             raise SpecError("task.auxiliary: an encoder sees the next word", "task.auxiliary=0")
-        return model.replace(head={"kind": "dual", "answer": classes, "words": model.head or "vocabulary"})
+        head = model.head
+        words = head if head is not None and head.kind == "vocabulary" else "vocabulary"
+        if head is not None and head.kind == "dual":
+            words = head.fields()["words"]
+        return model.replace(head={"kind": "dual", "answer": classes, "words": words})
 
     def texts(self, sample: Sample) -> Sequence[str]:
         return (" ".join((sample["text"], sample.get("second", ""))).strip(),)

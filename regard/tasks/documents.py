@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
+from regard.core.model import ModelSpec
 from regard.data.batches import POOL, RUN
 from regard.data.lexicon import Lexicon
 from regard.data.prepared import Column
 from regard.data.sample import Form, Sample
+from regard.errors import SpecError
 from regard.tasks.task import TaskSpec
 
 
@@ -25,6 +27,7 @@ class Piece:
     document: int
     first: int
     last: int
+    fresh: bool = True  # nothing is remembered of what came before
 
 
 class DocumentSpec(TaskSpec):
@@ -43,6 +46,13 @@ class DocumentSpec(TaskSpec):
 
     def size(self, row: Mapping[str, Sequence[int]]) -> int:
         return 0  # a document may be of any length
+
+
+def fits(model: ModelSpec, context: int) -> None:
+    """Insist that a row has a place for each of its tokens."""
+    limit = model.build("meta").limit
+    if limit is not None and context > limit:
+        raise SpecError(f"task.context: {context}, and the model has places for {limit}", f"task.context={limit}")
 
 
 def full_rows(

@@ -104,7 +104,7 @@ class Match(Task[Twins]):
         ) / 2
 
     def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
-        return matched(Embedder(model, self.tokenizer, self.lexicon.foreign), self.validation, pulse)
+        return matched(Embedder(model, self.tokenizer), self.validation, pulse)
 
 
 def pooled(model: Model, tokens: Tensor, valid: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ def matched(embedder: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda
     sources = embedder.embed([sample["source"] for sample in samples], pulse)
     targets = embedder.embed([sample["target"] for sample in samples], pulse)
     cosines = sources @ targets.T
-    ranks = (cosines > cosines.diagonal()[:, None]).sum(1) + 1
+    ranks = (cosines >= cosines.diagonal()[:, None]).sum(1)  # its own among them; those as near count against it
     first, low, high = ratio((ranks == 1).double().tolist(), [1] * len(samples))
     mean = float((1 / ranks.double()).mean())
     return {"found": first, "found_low": low, "found_high": high, "reciprocal_rank": mean, "pairs": len(samples)}
@@ -134,6 +134,8 @@ class Embedder:
     @torch.no_grad()
     def embed(self, texts: Sequence[str], pulse: Pulse = lambda: None) -> Tensor:
         """(texts, width), in their order."""
+        if not texts:
+            raise InputError("there is no text to make a vector of")
         rows = self._cut(texts)
         order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
         found: dict[int, Tensor] = {}

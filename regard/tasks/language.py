@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.model import Factors, Model, ModelSpec, Progress
@@ -29,9 +30,9 @@ from regard.data.sample import Sample
 from regard.data.tokenizer import Tokenizer
 from regard.decode.writer import Writer
 from regard.errors import SpecError
-from regard.tasks.documents import DocumentSpec, Piece, full_rows, lengths
+from regard.tasks.documents import DocumentSpec, Piece, fits, full_rows, lengths
 from regard.tasks.embedding import Embedder
-from regard.tasks.entropy import cross_entropy
+from regard.tasks.entropy import cross_entropy, pieces
 from regard.tasks.measures import ratio
 from regard.tasks.routing import BALANCE, Routing
 from regard.tasks.task import Pulse, Task, one_stack
@@ -62,6 +63,7 @@ class Language(DocumentSpec):
             model = model.replace(head={"kind": "vocabulary"})
         if self.carry and (directions == 2 or any(mixer.packs for mixer in model.build("meta").mixers)):
             raise SpecError("task.carry: only recurrences go on from what they remember", "task.carry=false")
+        fits(model, self.context)
         return model
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Learn:
@@ -112,9 +114,9 @@ class Learn(Task[Rows]):
         readers = [chunks(part, self.spec.context) for part in slices]
         total, done = sum(size for _, size in sizes), 0
         # the epoch ends with the first row that does: what the others have left comes in another order next time
-        for pieces in zip(*readers, strict=False):
-            done += sum(piece.last - piece.first for piece in pieces)
-            yield [[piece] for piece in pieces], min(1.0, done / total)
+        for row in zip(*readers, strict=False):
+            done += sum(piece.last - piece.first for piece in row)
+            yield [[piece] for piece in row], min(1.0, done / total)
 
     def made(self, rows: list[list[Piece]], chance: Random) -> Rows:
         return assembled(rows, self._sequence, self.tokenizer.pad, self.spec.carry)
@@ -183,7 +185,7 @@ def chunks(pieces: Sequence[Piece], context: int) -> Iterator[Piece]:
     """Pieces cut to the context."""
     for piece in pieces:
         for first in range(piece.first, piece.last, context):
-            yield Piece(piece.document, first, min(piece.last, first + context))
+            yield Piece(piece.document, first, min(piece.last, first + context), first == piece.first)
 
 
 def assembled(rows: Sequence[Sequence[Piece]], sequence: Any, pad: int, carry: bool) -> Rows:
@@ -195,7 +197,7 @@ def assembled(rows: Sequence[Sequence[Piece]], sequence: Any, pad: int, carry: b
         targets.append([token for part in read for token in part[1:]])
         documents.append([number for number, part in enumerate(read) for _ in part[1:]])
     table, valid = padded(tokens, pad)
-    fresh = torch.tensor([row[0].first == 0 for row in rows]) if carry else None
+    fresh = torch.tensor([row[0].fresh for row in rows]) if carry else None
     owners = padded(documents, max(max(row) for row in documents))[0]
     return Rows(table, padded(targets, pad)[0], valid, owners, fresh, sum(map(len, tokens)))
 
@@ -309,8 +311,12 @@ def followed(model: Model, rows: Sequence[Sequence[int]], spec: Language, pad: i
 
 
 def losses(factors: Factors, targets: Tensor) -> Tensor:
-    """What each prediction costs, in nats."""
-    return -factors.table().float().log_softmax(-1).gather(1, targets[:, None])[:, 0].double().cpu()
+    """What each prediction costs, in nats; scores are made piece by piece, since a vocabulary may be large."""
+    found = [
+        F.cross_entropy(factors.at(rows).table().float(), targets[rows], reduction="none")
+        for rows in pieces(len(targets))
+    ]
+    return torch.cat(found).double().cpu()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from regard.data.sample import Sample
 from regard.data.tokenizer import MASK, Tokenizer
 from regard.decode.filler import Filler, needs_mask
 from regard.errors import SpecError
-from regard.tasks.documents import DocumentSpec, Piece, full_rows
+from regard.tasks.documents import DocumentSpec, Piece, fits, full_rows
 from regard.tasks.entropy import cross_entropy
 from regard.tasks.measures import ratio
 from regard.tasks.task import Pulse, Task, one_stack
@@ -51,6 +51,7 @@ class Masking(DocumentSpec):
             activation = block.ffn.fields().get("activation") if block.ffn is not None else None
             words = {"transform": activation or "gelu", "norm": block.norm or "layernorm"}  # as BERT's own
             model = model.replace(head={"kind": "vocabulary", "bias": True, **words})
+        fits(model, self.context)
         return model
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Guess:
@@ -145,6 +146,7 @@ def assess(
     model: Model, tokenizer: Tokenizer, samples: Sequence[Sample], spec: Masking, pulse: Pulse = lambda: None
 ) -> dict[str, Any]:
     """How well hidden tokens are guessed, hidden by the same chance every time."""
+    needs_mask(tokenizer, "this model's tokenizer")
     rows = tokenizer.encode([str(sample["text"]) for sample in samples])
     pieces = [
         part[first : first + spec.context]
@@ -160,16 +162,16 @@ def assess(
             continue
         device = model.device
         factors = model.factors(batch.tokens.to(device), batch.chosen.to(device), valid=batch.valid.to(device))
-        logs = factors.table().float().log_softmax(-1)
-        answers = batch.answers.to(device)
-        sums += (-logs.gather(1, answers[:, None])[:, 0]).tolist()
-        hits += (logs.argmax(-1) == answers).double().tolist()
-        counts += [1] * len(answers)
+        logs, answers = factors.table().float().log_softmax(-1), batch.answers.to(device)
+        asked = [size for size in batch.chosen.sum(1).tolist() if size]  # tokens of one row aren't independent
+        sums += [-float(part.sum()) for part in logs.gather(1, answers[:, None])[:, 0].split(asked)]
+        hits += [float(part.sum()) for part in (logs.argmax(-1) == answers).split(asked)]
+        counts += asked
     if not counts:
         raise SpecError("task.share: nothing of the validation texts was chosen", "a larger task.share")
     loss = ratio(sums, counts)
     return loss.named("loss") | {
         **loss.exponential().named("perplexity"),
         **ratio(hits, counts).named("accuracy"),
-        "guesses": len(counts),
+        "guesses": sum(counts),
     }

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from random import Random
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
-from regard.core.spec import Rate, Size, Spec
+from regard.core.spec import EmbeddingSpec, Rate, Size, Spec
 from regard.core.stack import StackSpec
 from regard.data.batches import BatchSpec, padded
 from regard.data.lexicon import Lexicon
@@ -44,6 +44,13 @@ class Spelling(Spec):
     cell: Literal["rnn", "lstm", "gru"] = "lstm"
     dropout: Rate = 0.0
 
+    def beside(self, words: EmbeddingSpec, letters: int) -> Any:
+        """Words that are spelled beside; a model that spells already gets room for more letters."""
+        known = words.fields().get("letters")
+        if known is None:
+            return {"kind": "spelled", "words": words, "letters": self.stack(letters)}
+        return words.replace(letters=known.replace(embedding=known.embedding.replace(vocabulary=letters)))
+
     def stack(self, letters: int) -> dict[str, Any]:
         """A recurrence over the letters, both ways."""
         mixer = {"kind": "recurrent", "cell": self.cell, "direction": "both"}
@@ -65,14 +72,20 @@ class Tagging(TaskSpec):
     smoothing: Rate = 0.0
     blend: bool = False  # tags see a learned mix of all layers, as ELMo's users do (Peters et al. 2018)
 
+    def suited(self, model: ModelSpec) -> Self:
+        stack = model.encoder or model.decoder
+        known = None if stack is None else stack.embedding.fields().get("letters")
+        if known is None or self.spelling is not None:
+            return self
+        return self.replace(spelling=Spelling(width=known.width))  # a model that spells goes on doing so
+
     def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "tagging")
         side = "encoder" if model.decoder is None else "decoder"
         stack = model.encoder or model.decoder
         assert stack is not None
         if self.spelling is not None:
-            letters = self.spelling.stack(len(lexicon.letters) + 2)
-            stack = stack.replace(embedding={"kind": "spelled", "words": stack.embedding, "letters": letters})
+            stack = stack.replace(embedding=self.spelling.beside(stack.embedding, len(lexicon.letters) + 2))
         if self.blend:
             stack = stack.replace(blend=True)
         head = {"kind": "tags", "tags": len(lexicon.labels), "dropout": self.dropout}

@@ -141,7 +141,7 @@ class Task(ABC, Generic[B]):
         """Measures on the samples that were kept for validation."""
 
     def settle(self) -> None:
-        """A step was made."""
+        """A batch's gradient was taken."""
 
     def memory(self) -> Mapping[str, Tensor]:
         """What the next batch needs to know of this one, for a checkpoint."""

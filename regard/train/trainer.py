@@ -173,7 +173,6 @@ class Trainer:
             raise self._divergence(loss, gradient, rate, places)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.task.settle()
         self._average()
         last = places[-1]
         moment.step += 1
@@ -189,6 +188,7 @@ class Trainer:
         with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.spec.precision == "bf16"):
             loss = self.task.loss(self.model, place.batch) / tokens
         loss.backward()
+        self.task.settle()
         return float(loss.detach())
 
     def _clip(self) -> float:
@@ -216,7 +216,8 @@ class Trainer:
     def _settle(self) -> None:
         """Evaluate and save where it is time to."""
         moment, better = self.moment, False
-        if self.spec.evaluate and moment.step % self.spec.evaluate == 0 and moment.evaluated < moment.step:
+        due = bool(self.spec.evaluate) and moment.step % self.spec.evaluate == 0
+        if (due or self._ended() is not None) and moment.evaluated < moment.step:
             better = self._evaluate()
         if moment.step and (better or moment.step % self.spec.save == 0):
             self.save()
@@ -233,6 +234,7 @@ class Trainer:
             self._heed()
             raise
         moment.evaluated = moment.step
+        self.saved = -1  # what was saved of this step doesn't know how good it is
         moment.seconds = time.monotonic() - self.began
         if measures is None:
             return False

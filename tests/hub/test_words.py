@@ -118,3 +118,19 @@ def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, name: str) -> 
 
 def test_no_tokenizer_is_nothing(tmp_path: Path) -> None:
     assert tokenizers(tmp_path, {}) is None
+
+
+def test_what_a_file_says_of_special_tokens_lengths_and_nothing(tmp_path: Path) -> None:
+    """BERT's own: config.json may say null, and tokenizer.json may cut and pad."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "dog"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    found = tokenizers(tmp_path, {"model_type": "bert", "bos_token_id": None, "eos_token_id": None, "pad_token_id": 0})
+    assert found is not None
+    one = found[0]
+    assert (one.pad, one.unknown, one.begin, one.end, one.separator, one.mask) == (0, 1, 2, 3, 3, 4)
+    one.engine.enable_truncation(3)
+    one.engine.enable_padding(length=5)
+    one.engine.save(str(tmp_path / "tokenizer.json"))
+    again = tokenizers(tmp_path, {"model_type": "bert"})
+    assert again is not None
+    assert again[0].encode(["cat dog cat dog"]) == [[5, 6, 5, 6]]

@@ -144,7 +144,9 @@ def test_the_parts_of_a_carried_corpus_are_even_and_whole() -> None:
     assert [sum(piece.last - piece.first for piece in part) for part in parts] == [8, 8, 8]
     places = [(piece.document, place) for piece in chain(*parts) for place in range(piece.first, piece.last)]
     assert places == [(document, place) for document, size in documents for place in range(size)]
-    assert list(chunks([Piece(2, 3, 12)], 4)) == [Piece(2, 3, 7), Piece(2, 7, 11), Piece(2, 11, 12)]
+    assert list(chunks([Piece(2, 3, 12)], 4)) == [
+        *(Piece(2, 3, 7, True), Piece(2, 7, 11, False), Piece(2, 11, 12, False))
+    ]
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru", "ssm", "mamba-130m"])
@@ -190,6 +192,12 @@ def test_gradients_stop_between_chunks(prepared: Prepared) -> None:
         task.loss(model, batch).backward()  # a graph that went through both would be freed by now
         task.settle()
     assert task.state is not None
+
+
+def test_several_chunks_may_make_one_step(prepared: Prepared) -> None:
+    model, task = small("gru", len(prepared.lexicon.tokenizer)), learn(prepared, carry=True)
+    plan = TrainSpec(steps=2, accumulate=3, evaluate=0)
+    assert Trainer(model, task, plan).run().moment.step == 2
 
 
 @torch.no_grad()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,9 @@ from regard.decode.prompted import Prompted
 from regard.decode.search import Search, search
 from regard.models import preset
 from regard.tasks.algorithm import Algorithm
-from regard.tasks.embedding import Embedding, matched, pooled
+from regard.tasks.embedding import Embedder, Embedding, matched, pooled
 from regard.tasks.regression import Regression
-from regard.tasks.task import TaskSpec
+from regard.tasks.task import Pulse, TaskSpec
 from regard.tasks.translation import Translation, in_one, loss
 from regard.train.optimizer import AdamW
 from regard.train.schedule import Linear
@@ -167,6 +168,17 @@ def test_texts_that_mean_the_same_come_together(tmp_path: Path) -> None:
     torch.testing.assert_close(vectors.norm(dim=-1), torch.ones(2))
     alone = speaker.embed(["I like bread."])
     torch.testing.assert_close(vectors[1], alone[0], atol=1e-5, rtol=1e-4)
+
+
+def test_a_model_that_makes_one_vector_of_everything_finds_nothing() -> None:
+    class Same(Embedder):
+        def embed(self, texts: Sequence[str], pulse: Pulse = lambda: None) -> torch.Tensor:
+            return torch.ones(len(texts), 4) / 2
+
+    samples = [{"source": str(n), "target": str(n)} for n in range(5)]
+    found = matched(Same(None, None), samples)  # type: ignore[arg-type]
+    assert found["found"] == 0
+    assert found["reciprocal_rank"] == pytest.approx(1 / 5)
 
 
 @torch.no_grad()

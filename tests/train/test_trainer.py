@@ -280,6 +280,14 @@ def judged(run: Run, values: list[float]) -> Any:
     return ready
 
 
+def test_the_last_evaluation_counts_for_the_best_though_its_step_is_saved_anyway(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run", "train.steps=4", "train.evaluate=3", "train.save=2", "train.best=5")
+    trainer(run).run()
+    moment = found(f"{tmp_path / 'run'}@latest").json("state")["moment"]
+    assert moment["evaluated"] == 4
+    assert {step for _, step in moment["ranking"]} == {3, 4}
+
+
 def test_patience_ends_a_run_that_gets_no_better_and_the_best_stays(tmp_path: Path) -> None:
     run = begun(tmp_path / "run", "train.steps=50", "train.evaluate=2", "train.patience=3", "train.save=2")
     report = judged(run, [1, 5, 4, 3, 5, 9, 9]).run()
