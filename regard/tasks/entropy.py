@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.model import Factors
@@ -78,6 +79,15 @@ class Entropy(torch.autograd.Function):
         of_vectors, of_words = ctx.types
         of_bias = None if db is None else db * scale
         return (dx * scale).to(of_vectors), (dw * scale).to(of_words), of_bias, None, None, None
+
+
+def losses(factors: Factors, targets: Tensor) -> Tensor:
+    """What each prediction costs, in nats, for a measure: scores are made piece by piece here too."""
+    found = [
+        F.cross_entropy(factors.at(rows).table().float(), targets[rows], reduction="none")
+        for rows in pieces(len(targets))
+    ]
+    return torch.cat(found).double().cpu()
 
 
 def pieces(count: int) -> list[slice]:

@@ -18,10 +18,9 @@ from random import Random
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from regard.core.model import Factors, Model, ModelSpec, Progress
+from regard.core.model import Model, ModelSpec, Progress
 from regard.core.spec import Rate, Size
 from regard.data.batches import BatchSpec, padded
 from regard.data.lexicon import Lexicon
@@ -32,7 +31,7 @@ from regard.decode.writer import Writer
 from regard.errors import SpecError
 from regard.tasks.documents import DocumentSpec, Piece, fits, full_rows, lengths
 from regard.tasks.embedding import Embedder
-from regard.tasks.entropy import cross_entropy, pieces
+from regard.tasks.entropy import cross_entropy, losses
 from regard.tasks.measures import ratio
 from regard.tasks.routing import BALANCE, Routing
 from regard.tasks.task import Pulse, Task, one_stack
@@ -308,15 +307,6 @@ def followed(model: Model, rows: Sequence[Sequence[int]], spec: Language, pad: i
             sums += [float(part.sum()) for part in lost.split(sizes)]
             counts += sizes
     return sums, counts
-
-
-def losses(factors: Factors, targets: Tensor) -> Tensor:
-    """What each prediction costs, in nats; scores are made piece by piece, since a vocabulary may be large."""
-    found = [
-        F.cross_entropy(factors.at(rows).table().float(), targets[rows], reduction="none")
-        for rows in pieces(len(targets))
-    ]
-    return torch.cat(found).double().cpu()
 
 
 @dataclass(frozen=True)

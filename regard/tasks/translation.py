@@ -6,7 +6,6 @@ then sacreBLEU and chrF with their signatures, and the share of sentences that a
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor
 
-from regard.core.model import Model, ModelSpec
+from regard.core.model import Factors, Model, ModelSpec
+from regard.core.probe import Probe
 from regard.core.spec import Rate
 from regard.data.batches import Batch, BatchSpec, assembled, padded
 from regard.data.lexicon import Lexicon
@@ -28,8 +28,8 @@ from regard.decode.pipeline import Translator
 from regard.decode.prompted import Prompted
 from regard.decode.search import Search
 from regard.errors import SpecError
-from regard.tasks.entropy import cross_entropy
-from regard.tasks.measures import ratio
+from regard.tasks.entropy import cross_entropy, losses
+from regard.tasks.measures import Measured, ratio
 from regard.tasks.routing import Routing
 from regard.tasks.task import Pulse, Task, TaskSpec
 
@@ -123,7 +123,8 @@ class Translate(Task[Batch]):
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         routing = Routing(model)
-        return loss(model, batch, self.spec.smoothing, routing, self.lexicon.tokenizers[1]) + routing.cost(batch.tokens)
+        found = predicted(model, batch, self.lexicon.tokenizers[1], routing.probe)
+        return cross_entropy(found.factors, found.targets, self.spec.smoothing) + routing.cost(batch.tokens)
 
     def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         translator = self.spec.speaker(model, self.lexicon)
@@ -138,26 +139,27 @@ def cut(rows: list[list[int]], tokenizer: Tokenizer, chance: Random) -> list[lis
     return rows if cutter is None else [cutter(row, chance) for row in rows]
 
 
-def loss(
-    model: Model,
-    batch: Batch,
-    smoothing: float = 0.0,
-    routing: Routing | None = None,
-    tokenizer: Tokenizer | None = None,
-) -> Tensor:
-    """The sum of cross-entropies over the real target tokens; `tokenizer`: for a decoder alone, which reads both."""
+@dataclass
+class Predictions:
+    """What the real target tokens of a batch are predicted from, row after row, and what they are."""
+
+    factors: Factors
+    targets: Tensor  # (tokens,)
+    sizes: list[int]  # of each row
+
+
+def predicted(model: Model, batch: Batch, tokenizer: Tokenizer, probe: Probe | None = None) -> Predictions:
+    """The predictions of a batch; `tokenizer`: the target's, for a decoder alone, which reads both in one."""
     device = model.device
-    probe = None if routing is None else routing.probe
     if model.encoder is None:
-        assert tokenizer is not None
         tokens, valid, kept = (part.to(device) for part in in_one(batch, tokenizer))
-        factors = model.factors(tokens[:, :-1], kept, valid=valid[:, :-1], probe=probe)
-        return cross_entropy(factors, tokens[:, 1:][kept], smoothing)
-    target, valid = batch.target.to(device), batch.target_valid.to(device)
-    memory = model.encode(batch.source.to(device), batch.source_valid.to(device))
-    kept = valid[:, 1:]
-    factors = model.factors(target[:, :-1], kept, memory, valid=valid[:, :-1], probe=probe)
-    return cross_entropy(factors, target[:, 1:][kept], smoothing)
+        memory = None
+    else:
+        tokens, valid = batch.target.to(device), batch.target_valid.to(device)
+        kept = valid[:, 1:]
+        memory = model.encode(batch.source.to(device), batch.source_valid.to(device), probe=probe)
+    factors = model.factors(tokens[:, :-1], kept, memory, valid=valid[:, :-1], probe=probe)
+    return Predictions(factors, tokens[:, 1:][kept], kept.sum(1).tolist())
 
 
 def in_one(batch: Batch, tokenizer: Tokenizer) -> tuple[Tensor, Tensor, Tensor]:
@@ -181,8 +183,8 @@ def evaluate(
     network = translator.network.model if isinstance(translator.network, Prompted) else translator.network
     measures: dict[str, Any] = {}
     if isinstance(network, Model):
-        measures["loss"] = likelihood(network, translator, pairs, pulse)
-        measures["perplexity"] = math.exp(min(measures["loss"], 700.0))
+        nats = likelihood(network, translator, pairs, pulse)
+        measures = nats.named("loss") | nats.exponential().named("perplexity")
     began = time.perf_counter()
     by_length = sorted(range(len(pairs)), key=lambda n: len(pairs[n][0]))
     found: dict[int, str] = {}
@@ -198,20 +200,20 @@ def evaluate(
 
 
 @torch.no_grad()
-def likelihood(network: Model, translator: Translator, pairs: Sequence[Pair], pulse: Pulse) -> float:
+def likelihood(network: Model, translator: Translator, pairs: Sequence[Pair], pulse: Pulse) -> Measured:
     """The mean cross-entropy of the references, in nats a token, without smoothing."""
     source, target = translator.source, translator.target
     sources, targets = source.encode([pair[0] for pair in pairs]), target.encode([pair[1] for pair in pairs])
     order = sorted(range(len(pairs)), key=lambda n: len(targets[n]))
-    total, tokens = 0.0, 0
+    sums, counts = list[float](), list[int]()
     for first in range(0, len(order), 64):
         pulse()
         group = order[first : first + 64]
         rows = [sources[n] for n in group], [targets[n] for n in group]
-        batch = assembled(*rows, source.pad, target.begin, target.end)
-        total += float(loss(network, batch, tokenizer=target))
-        tokens += batch.tokens
-    return total / tokens
+        found = predicted(network, assembled(*rows, source.pad, target.begin, target.end), target)
+        sums += [float(part.sum()) for part in losses(found.factors, found.targets).split(found.sizes)]
+        counts += found.sizes
+    return ratio(sums, counts)
 
 
 def score(texts: Sequence[str], references: Sequence[str]) -> Scores:

@@ -20,9 +20,10 @@ from regard.decode.search import Search, search
 from regard.models import preset
 from regard.tasks.algorithm import Algorithm
 from regard.tasks.embedding import Embedder, Embedding, matched, pooled
+from regard.tasks.entropy import cross_entropy
 from regard.tasks.regression import Regression
 from regard.tasks.task import Pulse, TaskSpec
-from regard.tasks.translation import Translation, in_one, loss
+from regard.tasks.translation import Translation, in_one, predicted
 from regard.train.optimizer import AdamW
 from regard.train.schedule import Linear
 from regard.train.trainer import Trainer, TrainSpec
@@ -71,7 +72,9 @@ def test_a_decoder_alone_reads_the_source_and_is_asked_for_the_target_only(tmp_p
         size = int(real.sum())
         logits = model(row[None, : size - 1])[0]
         expected += float(F.cross_entropy(logits[mask[: size - 1]], row[1:size][mask[: size - 1]], reduction="sum"))
-    assert float(loss(model, batch, tokenizer=tokenizer)) == pytest.approx(expected, rel=1e-5)
+    found = predicted(model, batch, tokenizer)
+    assert found.sizes == [3, 4]
+    assert float(cross_entropy(found.factors, found.targets)) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["decoder-tiny", "lstm", "mamba-130m"])
