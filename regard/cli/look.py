@@ -1,0 +1,147 @@
+"""Verbs that look: at models, at curves, at the machine; and the demo."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.words import JSON, app, hint
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from regard.outline import Node, Outline
+
+
+@app.command()
+def show(
+    name: Annotated[str | None, typer.Argument(help="A preset, such as gpt2. None: list them all.")] = None,
+    settings: Annotated[list[str] | None, typer.Argument(help="Changes to it: depth=4 width=128")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Print a model's tree, with shapes, parameters, and state bytes per generated token. Nothing is built."""
+    if name is None:
+        return presets(as_json)
+    from regard.config import assignments
+    from regard.models import preset
+    from regard.outline import outline
+
+    drawn = outline(preset(name, **assignments(settings or [])), name)
+    if as_json:
+        print(json.dumps(drawn.as_json()))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 1000  # a file or a pipe has no edge to fold at
+    console.print(_tree(drawn.tree))
+    for line in _costs(drawn):
+        console.print(line)
+
+
+def presets(as_json: bool) -> None:
+    """Every preset by family."""
+    from regard.models import families
+
+    table = {name: list(family.presets) for name, family in families().items()}
+    if as_json:
+        print(json.dumps(table))
+        return
+    for family, names in table.items():
+        print(f"{family:12} {'  '.join(names)}")
+    hint("regard show transformer-tiny")
+
+
+def _tree(node: Node) -> Tree:
+    from rich.tree import Tree
+
+    tree = Tree(_label(node), guide_style="dim")
+    for child in [] if _plain(node) else node.children:
+        tree.add(_tree(child))
+    return tree
+
+
+def _plain(node: Node) -> bool:
+    """Whether it is one matrix or vector, with a bias perhaps: one line says it."""
+    return bool(node.children) and {child.name for child in node.children} <= {"weight", "bias"}
+
+
+def _label(node: Node) -> str:
+    from rich.markup import escape
+
+    words = [f"[bold]{escape(node.name)}[/bold]"]
+    for leaf in node.children if _plain(node) else [node]:
+        if leaf.shape is not None:
+            words.append(f"{'+ bias ' if leaf.name == 'bias' else ''}{' × '.join(f'{size:,}' for size in leaf.shape)}")
+    if node.note:
+        words.append(f"[cyan]{escape(node.note)}[/cyan]")
+    count = f"{node.parameters:,}"
+    if node.repeat > 1:
+        count = f"{node.repeat} × {node.parameters // node.repeat:,} = {count}"
+    if node.parameters:
+        words.append(f"[green]{count}[/green]")
+    return "  ".join(words)
+
+
+def _costs(drawn: Outline) -> list[str]:
+    lines = [f"parameters        {drawn.parameters:>16,}"]
+    if drawn.tree.children and any(child.name == "decoder" for child in drawn.tree.children):
+        lines.append(f"state             {drawn.state_bytes_per_token:>16,} bytes a generated token")
+        if drawn.state_bytes_per_source_token:
+            lines.append(f"                  {drawn.state_bytes_per_source_token:>16,} bytes a source token")
+        lines.append(f"                  {drawn.state_bytes_fixed:>16,} bytes whatever the length (one row, fp32)")
+    else:
+        lines.append("state             none: an encoder reads all at once")
+    return lines
+
+
+@app.command()
+def plot(
+    runs: Annotated[list[Path], typer.Argument(help="Runs to draw, one color each.")],
+    out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("curves.png"),
+) -> None:
+    """Draw the curves of one or several runs to a PNG."""
+    from regard.lens.chart import curves
+    from regard.train.listener import history
+
+    curves({run.name: history(run / "metrics.jsonl") for run in runs}, out)
+    print(out)
+
+
+@app.command()
+def doctor(as_json: JSON = False) -> None:
+    """Look at this machine: versions, speed, memory, what is missing and what to do about it."""
+    from regard.doctor import examine
+
+    found = examine()
+    if as_json:
+        print(json.dumps(vars(found)))
+        return
+    print(f"system       {found.system}")
+    print("versions     " + "  ".join(f"{name} {number}" for name, number in found.versions.items()))
+    print(f"compute      {found.cores} cores, {found.threads} threads, {', '.join(found.devices)}")
+    print(f"speed        {found.fp32_gflops:,.0f} GFLOP/s in fp32, {found.bf16_gflops:,.1f} in bf16")
+    print(f"memory       {found.memory / 2**30:,.1f} GB;  {found.disk_free / 2**30:,.1f} GB free on this disk")
+    print("extras       " + "  ".join(f"{name} {'yes' if there else 'no'}" for name, there in found.extras.items()))
+    for line in found.advice:
+        print(f"advice       {line}")
+    hint("regard demo")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the runs and the pictures go.")] = Path("runs/demo"),
+    tokens: Annotated[int, typer.Option(help="That each of the three models learns from.", min=1000)] = 800_000,
+    as_json: JSON = False,
+) -> None:
+    """Walk the path: a bottleneck, then attention, then a Transformer, trained here and now on English and French."""
+    from regard.machine import keep_memory
+    from regard.stage import perform
+
+    keep_memory()
+    perform(out, tokens, as_json)
+    hint(f'echo "The old woman sees the red house." | regard translate {out}/transformer --attention')

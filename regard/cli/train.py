@@ -1,0 +1,141 @@
+"""Verbs that train, and that look after runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.words import CHANGES, CONFIG, JSON, app, hint, shown
+from regard.errors import RegardError, SpecError
+
+if TYPE_CHECKING:
+    from regard.training import Fitted
+
+
+@app.command()
+def train(
+    config: CONFIG,
+    settings: CHANGES = None,
+    as_json: JSON = False,
+) -> None:
+    """Train as a run file says. Progress goes to standard error, the result to standard output."""
+    from regard.config import read
+    from regard.machine import keep_memory
+    from regard.training import train as begin
+
+    keep_memory()
+    finished(begin(read(config).changed(settings or [])), as_json)
+
+
+@app.command()
+def resume(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    settings: Annotated[list[str] | None, typer.Argument(help="Changes from here on: train.minutes=60")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Go on with a run from its newest whole checkpoint, as if it had never stopped."""
+    from regard.machine import keep_memory
+    from regard.training import resume as go_on
+
+    keep_memory()
+    finished(go_on(run, settings or []), as_json)
+
+
+def finished(run: Fitted, as_json: bool) -> None:
+    """What a training that came to its end has to say."""
+    moment, measures = run.report.moment, dict(run.report.measures or {})
+    facts = {"run": str(run.folder), "reason": run.report.reason, "steps": moment.step, "tokens": moment.tokens}
+    facts |= {"seconds": round(moment.seconds, 1), **measures}
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        print("  ".join(f"{name} {shown(value)}" for name, value in facts.items() if not isinstance(value, dict)))
+    hint(f"{uses(run.folder)}, regard eval {run.folder}, or regard plot {run.folder}")
+
+
+def uses(run: Path) -> str:
+    """What one types to use a run."""
+    from regard.run import Run
+
+    ways = {
+        "language": f'regard generate {run} --prompt "…"',
+        "masking": f'regard fill {run} "… [MASK] …"',
+        "classification": f"regard classify {run} FILE",
+        "tagging": f"regard tag {run} FILE",
+        "embedding": f"regard search FILE QUERY --model {run}",
+        "regression": f"regard eval {run}",
+    }
+    return ways.get(Run.open(run).spec.task.kind, f"regard translate {run} < FILE")
+
+
+@app.command()
+def plan(
+    config: CONFIG,
+    settings: CHANGES = None,
+    as_json: JSON = False,
+) -> None:
+    """Parameters, memory, tokens a second measured here, and how long a run will take. Nothing is trained or kept."""
+    from regard.config import read
+    from regard.machine import keep_memory
+    from regard.plan import plan as measure
+    from regard.train.screen import clock
+
+    keep_memory()
+    found = measure(read(config).changed(settings or []))
+    if as_json:
+        print(json.dumps(vars(found)))
+        return
+    print(f"model        {found.model}, {found.parameters:,} parameters")
+    print(f"state        {found.state_bytes_per_token:,} bytes a generated token")
+    print(f"memory       {found.peak_memory / 2**20:,.0f} MB at most, on {found.device}")
+    print(f"speed        {found.tokens_per_second:,.0f} target tokens/s, {found.steps_per_second:.2f} steps/s")
+    print(f"time         {clock(found.seconds)}")
+    hint(" ".join(["regard train", str(config), *(settings or [])]))
+
+
+@app.command()
+def verify(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    steps: Annotated[int, typer.Option(help="How many steps to train, twice.", min=2)] = 20,
+    as_json: JSON = False,
+) -> None:
+    """Prove that a run resumes to the bit: train it twice, once with a break, and compare every digest."""
+    from regard.machine import keep_memory
+    from regard.verify import verify as prove
+
+    keep_memory()
+    proof = prove(run, steps)
+    if as_json:
+        print(json.dumps({**vars(proof), "exact": proof.exact}))
+    else:
+        for name, digest in proof.straight.items():
+            same = "equal" if proof.resumed.get(name) == digest else f"DIFFERENT: {proof.resumed.get(name)}"
+            print(f"{name:12} {digest[:16]}  {same}")
+    if not proof.exact:
+        raise RegardError(
+            f"{run}: {steps} steps with a break aren't the same as without", "device=cpu, and one machine"
+        )
+    hint(f"regard resume {run}")
+
+
+@app.command()
+def average(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    last: Annotated[int, typer.Option(help="Of the last so many checkpoints.", min=0)] = 0,
+    best: Annotated[int, typer.Option(help="Of the best so many.", min=0)] = 0,
+    as_json: JSON = False,
+) -> None:
+    """Average the weights of several checkpoints; from then on RUN means the average, and RUN@best the best."""
+    from regard.average import average as write_average
+
+    if bool(last) == bool(best):
+        raise SpecError("the last checkpoints or the best?", f"regard average {run} --last 5")
+    written, steps = write_average(run, last, best)
+    if as_json:
+        print(json.dumps({"path": str(written.path), "steps": steps}))
+    else:
+        print(f"{written.path}  from steps {', '.join(f'{step:,}' for step in steps)}")
+    hint(f"regard eval {run}@average")

@@ -1,0 +1,203 @@
+"""Verbs that use what was trained: to translate, write, fill in, label, find; and to measure it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.words import FILES, JSON, RUN, app, hint, shown
+
+if TYPE_CHECKING:
+    from regard.decode.search import Search
+
+
+@app.command(name="eval")
+def evaluate(
+    run: RUN,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="test.tsv, .jsonl or .po; or --data test.en --data test.fr. None: the run's."),
+    ] = None,
+    beam: Annotated[int, typer.Option(help="Hypotheses a sentence.")] = 5,
+    also: Annotated[list[str] | None, typer.Option("--with", help="Another run, to make an ensemble.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="Of the search: alpha=0.8")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the translations here.")] = None,
+    page: Annotated[Path | None, typer.Option("--record", help="Put a row into this Markdown page of results.")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Measure a run by what it learned, on a test set: BLEU, perplexity, accuracy, F1, with their intervals."""
+    from regard.evaluate import evaluated, recorded
+    from regard.machine import keep_memory
+
+    keep_memory()
+    nouns, files, how = [run, *(also or [])], data or [], search_settings(beam, 1, settings)
+    found = evaluated(nouns, files, how, out)
+    if page is not None:
+        recorded(page, nouns, files, how, found)
+    if as_json:
+        print(json.dumps(found))
+        return
+    signatures = found.pop("signatures", {})
+    for name, value in found.items():
+        if not isinstance(value, dict) and not name.endswith(("_low", "_high")):
+            between = (
+                f"({shown(found[f'{name}_low'])} to {shown(found[f'{name}_high'])})" if f"{name}_low" in found else ""
+            )
+            print(f"{name:15} {shown(value)}  {between}{signatures.get(name, '')}".rstrip())
+    if "labels" in found:
+        from regard.tasks.measures import tables
+
+        print("\n".join(["", *tables(found)]))
+    for size, share in found.get("by_size", {}).items():
+        print(f"size {size:>9}  {share:.1%}")
+
+
+@app.command()
+def translate(
+    run: RUN,
+    files: FILES = None,
+    beam: Annotated[int, typer.Option(help="Hypotheses a sentence; 1 is greedy.")] = 5,
+    nbest: Annotated[int, typer.Option(help="So many translations of each line.")] = 1,
+    also: Annotated[list[str] | None, typer.Option("--with", help="Another run, to make an ensemble.")] = None,
+    prefix: Annotated[str, typer.Option(help="How every translation begins.")] = "",
+    require: Annotated[list[str] | None, typer.Option(help="A word that must appear.")] = None,
+    ban: Annotated[list[str] | None, typer.Option(help="A word that must not.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Of the search: sample=true top_p=0.9 alpha=0.8 seed=7 …")
+    ] = None,
+    attention: Annotated[bool, typer.Option(help="Draw what each word looked at; in JSON, the weights.")] = False,
+    as_json: JSON = False,
+) -> None:
+    """Translate lines, in their order; an empty line stays empty."""
+    from regard.decode.pipeline import Wishes
+    from regard.machine import keep_memory
+    from regard.translate import Style, translate_lines
+
+    keep_memory()
+    wishes = Wishes(prefix, require or [], ban or [])
+    how = search_settings(beam, nbest, settings)
+    translate_lines([run, *(also or [])], files or [], how, wishes, Style(as_json, attention))
+
+
+def search_settings(beam: int, nbest: int, settings: list[str] | None) -> Search:
+    """The search that options and settings describe."""
+    from regard.config import assignments
+    from regard.decode.search import Search
+
+    return Search.parse({"beam": max(beam, nbest), "best": nbest} | assignments(settings or []))
+
+
+@app.command()
+def generate(
+    run: RUN,
+    prompt: Annotated[str, typer.Option(help="What the text begins with; - reads standard input.")] = "",
+    tokens: Annotated[int, typer.Option(help="At most so many new ones.", min=1)] = 200,
+    samples: Annotated[int, typer.Option(help="So many continuations.", min=1)] = 1,
+    temperature: Annotated[float, typer.Option(help="Below 1 safer, above 1 wilder; 0 takes the likeliest.")] = 0.8,
+    top_p: Annotated[float, typer.Option(help="Only the likeliest tokens that reach this probability.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="The same seed writes the same text.")] = 0,
+    stop: Annotated[list[str] | None, typer.Option(help="End before this string.")] = None,
+    slide: Annotated[bool, typer.Option("--slide", help="Forget the first half when the context is full.")] = False,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="Each token with its probability.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Speed, and the bytes of the state.")] = False,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="Of the search: top_k=40 no_repeat=3 …")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Write on from a prompt; text appears as it is made."""
+    from regard.config import assignments
+    from regard.decode.search import Search
+    from regard.generate import Style
+    from regard.generate import generate as write
+    from regard.machine import keep_memory
+
+    keep_memory()
+    chosen = {"sample": temperature > 0, "temperature": temperature or 1.0, "top_p": top_p, "seed": seed}
+    how = Search.parse(chosen | {"maximum": tokens} | assignments(settings or []))
+    text = sys.stdin.buffer.read().decode(errors="surrogateescape") if prompt == "-" else prompt
+    write(run, text, how, stop or [], samples, slide, Style(as_json, probabilities, verbose))
+
+
+@app.command()
+def fill(
+    run: RUN,
+    texts: Annotated[list[str], typer.Argument(help='Texts with one or more [MASK]: "the [MASK] cat".')],
+    best: Annotated[int, typer.Option(help="So many guesses for each.", min=1)] = 5,
+    as_json: JSON = False,
+) -> None:
+    """Guess the hidden words of texts."""
+    from regard.answer import fill as guess
+
+    guess(run, texts, best, as_json)
+
+
+@app.command()
+def classify(
+    run: RUN,
+    files: FILES = None,
+    as_json: JSON = False,
+) -> None:
+    """Label each line; a tab divides the two texts of a pair."""
+    from regard.answer import classify as label
+
+    label(run, files or [], as_json)
+
+
+@app.command()
+def tag(
+    run: RUN,
+    files: FILES = None,
+    words: Annotated[bool, typer.Option("--words", help="Words are divided by spaces already.")] = False,
+    as_json: JSON = False,
+) -> None:
+    """Label each word of each line."""
+    from regard.answer import tag as label
+
+    label(run, files or [], words, as_json)
+
+
+@app.command()
+def embed(
+    run: Annotated[str, typer.Argument(help="A run that learned to embed, or a folder with an encoder: MiniLM.")],
+    files: FILES = None,
+    out: Annotated[Path | None, typer.Option(help="Write the vectors here, as a NumPy array (.npy).")] = None,
+    index: Annotated[Path | None, typer.Option(help="Write an index for regard search to this new folder.")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Turn each line into a vector of unit length: the mean of the model's states."""
+    from regard.index import embedder
+    from regard.index import index as write_index
+    from regard.translate import texts
+
+    lines = list(texts(files or []))
+    if index is not None:
+        written = [str(path) for path in write_index(run, lines, index)]
+        print(json.dumps({"files": written}) if as_json else "\n".join(written))
+        return hint(f"regard search {index} QUERY")
+    vectors = embedder(run).embed(lines)
+    if out is not None:
+        import numpy
+
+        numpy.save(out, vectors.numpy(), allow_pickle=False)
+        print(json.dumps({"out": str(out), "shape": list(vectors.shape)}) if as_json else out)
+        return
+    for text, vector in zip(lines, vectors.tolist(), strict=True):
+        print(json.dumps({"text": text, "vector": vector}) if as_json else " ".join(f"{x:.6f}" for x in vector))
+
+
+@app.command()
+def search(
+    corpus: Annotated[Path, typer.Argument(help="An index that regard embed wrote, or a file of lines.")],
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    model: Annotated[str | None, typer.Option(help="What makes the vectors; an index knows its own.")] = None,
+    best: Annotated[int, typer.Option(help="So many lines.", min=1)] = 5,
+    as_json: JSON = False,
+) -> None:
+    """Find the lines of a corpus that are nearest in meaning."""
+    from regard.index import search as look
+
+    for hit in look(corpus, query, model, best):
+        print(json.dumps(vars(hit), ensure_ascii=False) if as_json else f"{hit.cosine:.3f}  {hit.line}: {hit.text}")
