@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -16,6 +16,7 @@ from regard.core.state import Group, State
 from regard.core.view import View
 from regard.errors import InputError
 
+MOST = 1024  # blocks that a spec may list
 SPACING = 4  # of scattered positions, when a model is used
 
 
@@ -123,12 +124,20 @@ class StackSpec(Spec):
     width: Size
     depth: Depth
     embedding: EmbeddingSpec
-    blocks: tuple[BlockSpec, ...] = Field(min_length=1, max_length=1024)
-    first: tuple[BlockSpec, ...] = Field((), max_length=1024)
+    blocks: tuple[BlockSpec, ...] = Field(min_length=1)
+    first: tuple[BlockSpec, ...] = ()
     norm: NormSpec | None = None
     bias: RelativeSpec | None = None  # relative positions shared by all blocks
     blend: bool = False  # what comes out is a learned mix of all layers
     scatter: Count = 0  # places that positions are scattered over; 0: they are counted
+
+    @field_validator("blocks", "first", mode="before")
+    @classmethod
+    def countable(cls, value: Any) -> Any:
+        """Refuse too many blocks before each of them is looked at."""
+        if isinstance(value, list | tuple) and len(value) > MOST:
+            raise ValueError(f"{len(value)} blocks are listed, and {MOST} are the most; depth repeats them")
+        return value
 
     def layout(self) -> list[BlockSpec]:
         """Every block's spec, in order."""
