@@ -37,7 +37,7 @@ RUNS: dict[str, dict[str, Any]] = {
     },
     "regression": {
         "task": "regression",
-        "corpus": {"kind": "adding", "train": 200, "validation": 20, "test": 20, "length": 6},
+        "corpus": {"kind": "adding", "train": 200, "validation": 20, "test": 20, "sizes": [4, 6], "test_sizes": [4, 9]},
         "model": {"kind": "gru", "width": 16, "depth": 1},
     },
     "translation": {"task": "translation", "corpus": FIRST, "model": DECODER},
@@ -49,7 +49,7 @@ MEASURES = {
     "tagging": ["accuracy", "accuracy_high", "macro_f1", "labels"],
     "embedding": ["found", "found_low", "reciprocal_rank"],
     "algorithm": ["exact", "by_size"],
-    "regression": ["error", "error_low"],
+    "regression": ["error", "error_low", "error_by_size"],
     "translation": ["bleu", "perplexity"],
 }
 

@@ -54,6 +54,8 @@ def evaluate(
         print("\n".join(["", *tables(found)]))
     for size, share in found.get("by_size", {}).items():
         print(f"size {size:>9}  {share:.1%}")
+    for size, error in found.get("error_by_size", {}).items():
+        print(f"size {size:>9}  {shown(error)}")
 
 
 @app.command()

@@ -185,11 +185,18 @@ class PythonStdlib(CorpusSpec):
             yield {"text": text, "place": name}
 
 
-class AlgorithmSpec(Generated):
-    """Problems with one right answer, their tokens divided by spaces; training, validation and test have sizes each."""
+class SizedSpec(Generated):
+    """Problems of sizes that can be chosen, and others for the test."""
 
     sizes: tuple[Size, Size] = (1, 20)  # from, to; of training and validation
     test_sizes: tuple[Size, Size] | None = None  # as the others, unless given: longer ones show what carries over
+
+    def bounds(self, split: Split) -> tuple[int, int]:
+        return (self.test_sizes or self.sizes) if split == "test" else self.sizes
+
+
+class AlgorithmSpec(SizedSpec):
+    """Problems with one right answer, their tokens divided by spaces."""
 
     def forms(self) -> tuple[Form, ...]:
         return ("pairs",)
@@ -199,8 +206,7 @@ class AlgorithmSpec(Generated):
 
         common = {*AlgorithmSpec.model_fields}
         options = {name: value for name, value in self.fields().items() if name not in common}
-        sizes = (self.test_sizes or self.sizes) if split == "test" else self.sizes
-        for problem in problems(self.kind, f"{split} {self.seed}", sizes, options):
+        for problem in problems(self.kind, f"{split} {self.seed}", self.bounds(split), options):
             yield {"source": " ".join(problem.source), "target": " ".join(problem.target), "size": problem.size}
 
 
@@ -251,12 +257,12 @@ class SelectiveCopy(AlgorithmSpec):
     symbols: Size = 15
 
 
-class Adding(Generated):
-    """The adding problem: numbers from 0 to 1, two of them marked, and the sum of these."""
+class Adding(SizedSpec):
+    """The adding problem: so many numbers from 0 to 1, two of them marked, and the sum of these."""
 
     kind: Literal["adding"] = "adding"
     train: Size = 50_000
-    length: Size = 600
+    sizes: tuple[Size, Size] = (600, 600)
 
     def forms(self) -> tuple[Form, ...]:
         return ("series",)
@@ -266,7 +272,7 @@ class Adding(Generated):
 
         chance = Random(f"adding {split} {self.seed}")
         while True:
-            yield vars(adding(chance, self.length))
+            yield vars(adding(chance, chance.randint(*self.bounds(split))))
 
 
 GIVERS: dict[Form, str] = {

@@ -69,10 +69,27 @@ class Regression(TaskSpec):
 
 @dataclass
 class Series:
-    """Numbers and marks side by side, and what they come to."""
+    """Numbers and marks side by side, pads last, and what they come to."""
 
     inputs: Tensor  # (rows, time, 2)
+    valid: Tensor  # (rows, time)
     targets: Tensor  # (rows,)
+
+
+def collected(values: Sequence[Sequence[float]], marks: Sequence[Sequence[int]], targets: Sequence[float]) -> Series:
+    """A batch from series of any lengths."""
+    rows = [
+        torch.tensor(list(zip(*pair, strict=True)), dtype=torch.float32) for pair in zip(values, marks, strict=True)
+    ]
+    lengths = torch.tensor([len(row) for row in rows])
+    inputs = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    return Series(inputs, torch.arange(inputs.shape[1])[None] < lengths[:, None], torch.tensor(list(targets)))
+
+
+def guessed(model: Model, batch: Series) -> Tensor:
+    """What the model makes of each series: (rows,)."""
+    found: Tensor = model(batch.inputs.to(model.device), valid=batch.valid.to(model.device))[:, 0]
+    return found
 
 
 class Reckon(Task[Series]):
@@ -83,16 +100,15 @@ class Reckon(Task[Series]):
 
     def made(self, rows: list[int], chance: Random) -> Series:
         columns = self.columns
-        values = torch.tensor([columns["values"][n] for n in rows]) / UNIT
-        marks = torch.tensor([columns["marks"][n] for n in rows]).to(values)
-        return Series(torch.stack((values, marks), -1), torch.tensor([columns["target"][n][0] for n in rows]) / UNIT)
+        values = [[value / UNIT for value in columns["values"][n]] for n in rows]
+        targets = [columns["target"][n][0] / UNIT for n in rows]
+        return collected(values, [columns["marks"][n] for n in rows], targets)
 
     def size(self, batch: Series) -> int:
         return len(batch.targets)
 
     def loss(self, model: Model, batch: Series) -> Tensor:
-        found = model(batch.inputs.to(model.device))[:, 0]
-        return F.mse_loss(found, batch.targets.to(model.device), reduction="sum")
+        return F.mse_loss(guessed(model, batch), batch.targets.to(model.device), reduction="sum")
 
     def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         return Reckoner(model).measured(self.validation, pulse)
@@ -107,18 +123,23 @@ class Reckoner:
     @torch.no_grad()
     def reckon(self, values: Sequence[float], marks: Sequence[int]) -> float:
         """The number that a series comes to."""
-        inputs = torch.tensor([list(zip(values, marks, strict=True))], dtype=torch.float32, device=self.network.device)
-        return float(self.network(inputs)[0, 0])
+        return float(guessed(self.network, collected([values], [marks], [0.0]))[0])
 
+    @torch.no_grad()
     def measured(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
-        """The mean squared error."""
-        errors: list[float] = []
-        for first in range(0, len(samples), ROWS):
+        """The mean squared error, over all series and over those of each length."""
+        errors: dict[int, float] = {}
+        order = sorted(range(len(samples)), key=lambda n: len(samples[n]["values"]))
+        for first in range(0, len(order), ROWS):
             pulse()
-            group = samples[first : first + ROWS]
-            pairs = [list(zip(sample["values"], sample["marks"], strict=True)) for sample in group]
-            with torch.no_grad():
-                found = self.network(torch.tensor(pairs, dtype=torch.float32, device=self.network.device))[:, 0]
-            wanted = torch.tensor([sample["target"] for sample in group])
-            errors += (found.float().cpu() - wanted).square().tolist()
-        return ratio(errors, [1] * len(errors)).named("error") | {"series": len(errors)}
+            group = [samples[n] for n in order[first : first + ROWS]]
+            columns = ([sample[name] for sample in group] for name in ("values", "marks", "target"))
+            batch = collected(*columns)
+            found = (guessed(self.network, batch).float().cpu() - batch.targets).square().tolist()
+            errors |= dict(zip(order[first : first + ROWS], found, strict=True))
+        by_size: dict[int, list[float]] = {}
+        for n, error in sorted(errors.items()):
+            by_size.setdefault(len(samples[n]["values"]), []).append(error)
+        told = {size: sum(values) / len(values) for size, values in sorted(by_size.items())}
+        whole = ratio([errors[n] for n in range(len(samples))], [1] * len(samples))
+        return whole.named("error") | {"series": len(samples), "error_by_size": told}

@@ -207,7 +207,7 @@ def test_the_loss_of_pairs_is_both_ways_over_the_batch(tmp_path: Path) -> None:
 
 def test_a_recurrence_learns_the_adding_problem_of_a_few_numbers(tmp_path: Path) -> None:
     task = Regression()
-    prepared = ready(task, {"kind": "adding", "train": 3000, "validation": 100, "test": 0, "length": 8}, tmp_path)
+    prepared = ready(task, {"kind": "adding", "train": 3000, "validation": 100, "test": 0, "sizes": [6, 8]}, tmp_path)
     torch.manual_seed(1)
     model = task.fitted(preset("gru", vocabulary=260, width=32, depth=1, dropout=0.0), prepared.lexicon).build()
     trained(task, model, prepared, 400, tokens=256)
@@ -215,6 +215,13 @@ def test_a_recurrence_learns_the_adding_problem_of_a_few_numbers(tmp_path: Path)
     found = task.evaluated(speaker, prepared.samples("validation"))
     assert found["error"] < 0.02  # chance is 1/6
     assert found["error_low"] <= found["error"] <= found["error_high"]
+    assert set(found["error_by_size"]) == {6, 7, 8}
+    one = prepared.samples("validation")[:1]
+    alone = speaker.reckon(one[0]["values"], one[0]["marks"]) - one[0]["target"]
+    assert speaker.measured(one)["error"] == pytest.approx(alone**2, abs=1e-6)
+    short, long = ({"values": [0.5] * size, "marks": [1, *[0] * (size - 2), 1], "target": 1.0} for size in (6, 8))
+    among = speaker.measured([long, short])["error_by_size"]  # the short one is padded there, and not here
+    assert among[6] == pytest.approx(speaker.measured([short])["error"], abs=1e-6)
     assert speaker.reckon([0.5, 0.2, 0.9, 0.1, 0.3, 0.4, 0.6, 0.8], [1, 0, 0, 0, 0, 0, 0, 1]) == pytest.approx(
         1.3, abs=0.5
     )

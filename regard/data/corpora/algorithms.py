@@ -15,7 +15,7 @@ from random import Random
 from string import ascii_letters, ascii_lowercase, digits
 from typing import Literal, get_args
 
-from regard.data.corpora.english_french.stream import TOP, TRAINED, number
+from regard.data.corpora.english_french.stream import split_by
 from regard.errors import SpecError
 
 Split = Literal["train", "validation", "test"]
@@ -248,7 +248,4 @@ def stream(
 def split_of(problem: Problem) -> Split:
     """The split of a problem, whatever the seed; the letters of hints don't count."""
     bare = [token for token in problem.source if token not in HINTS] if PLUS in problem.source else problem.source
-    value = number(" ".join(bare))
-    if value < TRAINED * TOP:
-        return "train"
-    return "validation" if value < (1 + TRAINED) / 2 * TOP else "test"
+    return split_by(" ".join(bare))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, get_args
 
-from regard.data.corpora.english_french.stream import TOP, TRAINED, number
+from regard.data.corpora.english_french.stream import split_by
 from regard.errors import DataError
 
 Split = Literal["train", "validation", "test"]
@@ -34,7 +34,7 @@ def documents(split: Split, folder: Path | None = None) -> Iterator[tuple[str, s
             f"{library}: no source of Python's standard library, {instead}",
             "install a Python that comes with its .py files, or train on files of your own",
         )
-    return texts(library, [name for name in found if split_of(name) == split])
+    return texts(library, [name for name in found if split_by(name) == split])
 
 
 def names(library: Path) -> list[str]:
@@ -46,14 +46,6 @@ def names(library: Path) -> list[str]:
     files += [file for module in sys.stdlib_module_names for file in (library / module).rglob("*.py")]
     paths = [file.relative_to(library) for file in files]
     return sorted(path.as_posix() for path in paths if STRAYS.isdisjoint(path.parts))
-
-
-def split_of(name: str) -> Split:
-    """The split of a file, whatever the machine."""
-    value = number(name)
-    if value < TRAINED * TOP:
-        return "train"
-    return "validation" if value < (1 + TRAINED) / 2 * TOP else "test"
 
 
 def texts(library: Path, chosen: list[str]) -> Iterator[tuple[str, str]]:

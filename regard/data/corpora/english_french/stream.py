@@ -48,14 +48,24 @@ def held_out(pattern: str, lemma: str) -> bool:
     return lemma in open_lemmas() and number(f"{pattern} {lemma}") < HELD_OUT * TOP
 
 
+def split_by(text: str) -> Literal["train", "validation", "test"]:
+    """The split of anything that a text stands for, whatever the seed or the machine."""
+    return shared(number(text))
+
+
+def shared(value: int) -> Literal["train", "validation", "test"]:
+    """The split of a hash."""
+    if value < TRAINED * TOP:
+        return "train"
+    return "validation" if value < (1 + TRAINED) / 2 * TOP else "test"
+
+
 def split_of(sentence: Sentence | Pair, value: int) -> Split:
     """The one split that a sentence belongs to, given the hash of its English text."""
     for lemma in sentence.lemmas:
         if held_out(sentence.pattern, lemma):
             return "combinations"
-    if value < TRAINED * TOP:
-        return "train"
-    return "validation" if value < (1 + TRAINED) / 2 * TOP else "test"
+    return shared(value)
 
 
 def sentences(seed: str, level: Level) -> Iterator[Sentence]:
