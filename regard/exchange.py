@@ -71,6 +71,7 @@ def keep(arrived: Imported, folder: Path, out: Path) -> Path:
     if arrived.tokenizers is not None:
         files = Lexicon(arrived.tokenizers, arrived.labels, foreign=True).files()
     files |= {name: (folder / name).read_bytes() for name in BESIDE if (folder / name).is_file()}
+    files |= arrived.origin.entries()
     settings = plan.settings.model_dump(mode="json")
     about = {"type": plan.kind, "class": plan.architecture, "settings": settings, "config": dict(plan.config)}
     data = {"spec": plan.spec.model_dump(mode="json"), "state": {"moment": {"ranking": []}, "import": about}}

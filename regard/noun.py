@@ -22,10 +22,11 @@ from regard.data.prepared import content
 from regard.errors import CheckpointError, InputError, RegardError
 from regard.hub.load import imported, is_folder
 from regard.hub.npz import pronouncer
+from regard.hub.origin import Origin
 from regard.machine import Device, device
 from regard.tasks.task import TaskSpec
 from regard.train.adapt import Lora, merged
-from regard.train.checkpoint import Checkpoint, Store
+from regard.train.checkpoint import Checkpoint, Store, manifest
 from regard.train.trainer import fill, fits
 
 RUN = "run.yaml"  # of a folder that holds a run
@@ -113,6 +114,7 @@ class Parts:
     about: dict[str, Any] | None = None  # what is known of a model that was brought in and kept
     config: Mapping[str, Any] = field(default_factory=dict)  # the config.json of a model from elsewhere
     family: dict[str, Any] | None = None  # the model as its family describes it
+    origin: Origin | None = None  # what came with a model from elsewhere, or with the one that it was trained from
 
     def speaker(self, noun: str) -> Any:
         """What a user asks: a translator, a writer, …"""
@@ -134,7 +136,7 @@ def parts(noun: str, where: Device = "auto") -> Parts:
         lexicon = None if arrived.tokenizers is None else Lexicon(arrived.tokenizers, arrived.labels, foreign=True)
         plan = arrived.plan
         settings = plan.settings.model_dump(mode="json")
-        return Parts(arrived.model.to(device(where)), lexicon, None, None, plan.config, settings)
+        return Parts(arrived.model.to(device(where)), lexicon, None, None, plan.config, settings, arrived.origin)
     checkpoint = found(noun)
     model, about = network(checkpoint).to(device(where)), brought(checkpoint)
     has_words = any(checkpoint.path.glob("tokenizer*.json"))
@@ -143,7 +145,18 @@ def parts(noun: str, where: Device = "auto") -> Parts:
     if lexicon is not None and about is None:
         _agree(checkpoint, model.spec, lexicon)
     family = checkpoint.json("state").get("family") if about is None else about["settings"]
-    return Parts(model, lexicon, task, about, {} if about is None else about["config"], family)
+    config = {} if about is None else about["config"]
+    return Parts(model, lexicon, task, about, config, family, origin_of(checkpoint))
+
+
+def origin_of(checkpoint: Checkpoint) -> Origin | None:
+    """What came in with a checkpoint's model: it stands in the checkpoint itself, or where its run began from."""
+    begun = Store(checkpoint.path.parent.parent / "start").numbered()
+    for there in (checkpoint, *begun):  # each file's digest is compared when it is read
+        found = Origin.recall(manifest(there.path)["files"], there.read)
+        if found is not None:
+            return found
+    return None
 
 
 def _agree(checkpoint: Checkpoint, spec: ModelSpec, lexicon: Lexicon) -> None:

@@ -249,7 +249,9 @@ class Run:
             report(f"model: new weights for {', '.join(fresh)}")
         state: dict[str, Any] = {"moment": {"ranking": []}, "family": origin.family}
         kept = {"spec": model.spec.model_dump(mode="json"), "state": state}
-        Store(self.folder / "start").save(0, {"model": model.state_dict()}, kept, prepared.lexicon.files())
+        more = {} if origin.origin is None else origin.origin.entries()
+        files = {**prepared.lexicon.files(), **more}
+        Store(self.folder / "start").save(0, {"model": model.state_dict()}, kept, files)
         return model
 
     def resolved(self) -> str:

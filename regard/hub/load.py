@@ -22,6 +22,7 @@ from regard.core.model import Model, ModelSpec
 from regard.core.spec import told
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CheckpointError
+from regard.hub.origin import Origin
 from regard.hub.table import Problems, Table
 from regard.hub.words import tokenizers
 from regard.layout import Layout
@@ -67,6 +68,7 @@ class Imported:
     model: Model
     tokenizers: tuple[Tokenizer, Tokenizer] | None  # of the source and the target, mostly one and the same
     unused: list[str]  # tensors of heads that this model doesn't have
+    origin: Origin  # what came with it
 
     @property
     def labels(self) -> list[str]:
@@ -215,4 +217,4 @@ def imported(folder: Path) -> Imported:
     found = dict(pair for entry in table.entries for pair in entry.read(weights, plan))
     model = plan.spec.build("meta")
     model.load_state_dict(found, assign=True)
-    return Imported(plan, model.eval(), tokenizers(folder, config), unused)
+    return Imported(plan, model.eval(), tokenizers(folder, config), unused, Origin.read(folder))
