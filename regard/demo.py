@@ -8,7 +8,6 @@ that can be translated with, resumed and looked at.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,14 +18,16 @@ from regard.data.prepared import Prepared
 from regard.data.readers import Pair
 from regard.decode.pipeline import Translation
 from regard.errors import RegardError
+from regard.files import replace, reported
 from regard.lens import chart
 from regard.lens.grid import by_word
-from regard.noun import load
-from regard.run import Run
+from regard.noun import RUN, load
+from regard.run import Run, RunSpec
 from regard.tasks.translation import evaluate, paired
 from regard.train.listener import history
 from regard.training import train
 
+FACTS = "demo.json"  # what was measured; it is written before the pictures, so it shows whose they are
 SENTENCE = "I like the green cat."
 LENGTHS = {"1-6 words": (1, 6), "7-10 words": (7, 10), "11-15 words": (11, 15), "16+ words": (16, 99)}
 # all three look at the same sentences in the same order, so the budget is in tokens
@@ -100,7 +101,7 @@ def recipe(name: str, out: Path, tokens: int) -> Document:
 
 def demo(out: Path, tokens: int, report: Callable[[str], None]) -> Iterator[Shown]:
     """Train and measure each model in turn."""
-    _clear(out)
+    _clear(out, tokens)
     ready: Prepared | None = None
     for name in MODELS:
         report(f"\n{name}: {tokens:,} words and pieces of French to learn from")
@@ -110,13 +111,31 @@ def demo(out: Path, tokens: int, report: Callable[[str], None]) -> Iterator[Show
         yield measured(name, run, ready)
 
 
-def _clear(out: Path) -> None:
-    """Make room for this run's folders; what isn't ours stays."""
-    if out.exists():
-        strange = [item.name for item in out.iterdir() if item.is_dir() and not (item / "run.yaml").exists()]
-        if strange:
-            raise RegardError(f"{out}: {strange[0]} there isn't a run of the demo's", "--out ANOTHER")
-        shutil.rmtree(out)
+def _clear(out: Path, tokens: int) -> None:
+    """Make room for the demo's own runs; nothing goes but runs that are told what the demo tells them, and no more.
+
+    A run that went on with other settings is somebody's work.
+    """
+    own = {Path(recipe(name, out, tokens).tree["out"]): name for name in MODELS}
+    runs = [Run.open(folder) for folder in own if (folder / RUN).exists()]
+    for run in runs:
+        asked = RunSpec.parse(recipe(own[run.folder], out, run.spec.train.tokens or tokens).tree)
+        if Run(run.folder, asked).digest != run.digest:
+            raise RegardError(f"{run.folder}: it isn't a run as the demo makes it, so it stays", "--out ANOTHER")
+    strange = [path for path in outputs(out) if path.exists() and not (out / FACTS).exists()]
+    if strange:
+        raise RegardError(f"{strange[0]}: is there already, and no demo wrote it", "--out ANOTHER")
+    for run in runs:
+        with run.lock():
+            pass  # nobody is training in it
+        if not run.discard():
+            raise RegardError(f"{run.folder}: files that aren't the demo's are in it, and stay", "--out ANOTHER")
+
+
+def outputs(out: Path) -> list[Path]:
+    """The pictures that a demo makes."""
+    looked = [out / f"attention-{name.replace(' ', '-')}.png" for name in MODELS]
+    return [out / "exact-by-length.png", out / "curves.png", *looked]
 
 
 def measured(name: str, run: Run, prepared: Prepared) -> Shown:
@@ -161,7 +180,10 @@ def by_length(pairs: Sequence[Pair], texts: Sequence[str]) -> dict[str, float]:
 
 def pictures(shown: Sequence[Shown], out: Path) -> list[Path]:
     """The PNGs: exact match by length, learning curves, and what the last two models looked at."""
-    paths = [out / "exact-by-length.png", out / "curves.png"]
+    with reported(out, 0):
+        facts = [item.row.as_json() for item in shown]
+        replace(out / FACTS, json.dumps(facts, indent=1, ensure_ascii=False).encode())
+    paths = outputs(out)[:2]
     groups = {item.row.model: {name: 100 * share for name, share in item.row.lengths.items()} for item in shown}
     chart.bars(groups, paths[0], "Exact match by the length of the English sentence", "%")
     histories = {item.row.model: history(Path(item.row.run) / "metrics.jsonl") for item in shown}
@@ -172,5 +194,4 @@ def pictures(shown: Sequence[Shown], out: Path) -> list[Path]:
             columns, rows, weights = by_word(item.example.source_tokens, item.example.tokens, item.example.attention)
             chart.heatmap(columns, rows, weights, path, f"{item.row.model}: {item.row.translation}")
             paths.append(path)
-    (out / "demo.json").write_text(json.dumps([item.row.as_json() for item in shown], indent=1, ensure_ascii=False))
     return paths

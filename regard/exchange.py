@@ -10,6 +10,7 @@ from typing import Any, Literal
 from regard.data.lexicon import Lexicon
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
+from regard.files import write
 from regard.hub.check import largest_difference
 from regard.hub.ctranslate2 import converted
 from regard.hub.fetch import fetched
@@ -18,7 +19,7 @@ from regard.hub.onnx import written
 from regard.hub.save import exported, plan_of
 from regard.noun import IMPORT, brought, found, network, parts
 from regard.tasks.task import TaskSpec
-from regard.train.checkpoint import Store, write
+from regard.train.checkpoint import Store
 
 Format = Literal["hf", "ctranslate2", "onnx"]
 # told to others, never used here

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from regard.errors import CheckpointError, InputError
+from regard.files import write
 from regard.noun import asked
 from regard.tasks.embedding import Embedder
-from regard.train.checkpoint import write
 from regard.translate import texts
 
 ABOUT, LINES, VECTORS = "index.json", "lines.jsonl", "vectors.npy"

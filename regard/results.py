@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from regard.errors import DataError
-from regard.train.checkpoint import write
+from regard.files import write
 
 PAGE = "# Results\nEach row was written by the command that measured it, with `--record docs/results.md`.\n"
 

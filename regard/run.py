@@ -30,19 +30,26 @@ from regard.core.spec import Count, FileName, Spec, quoted, told
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
 from regard.data.lexicon import Lexicon
-from regard.data.prepared import REPORT, Prepared, prepare
+from regard.data.prepared import OURS, REPORT, Prepared, discard, prepare
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import Busy, CheckpointError, RegardError, SpecError
+from regard.files import remove, replace, reported
 from regard.machine import Device, device
 from regard.models import preset, presets
 from regard.noun import RUN, Parts, no_run, parts
 from regard.tasks.task import Task, TaskSpec
 from regard.tasks.translation import Translation
 from regard.train.adapt import freeze
-from regard.train.checkpoint import Store, reported, write
+from regard.train.checkpoint import Checkpoint, Store
 from regard.train.listener import Listener
 from regard.train.trainer import Trainer, TrainSpec, fill
 
+PREPARING = "preparing"  # is there while a run is being made: what stands beside it is ours
+MADE = "regard is making a run here: data, start and run.json beside this file are its own.\n"
+# what a run may change when it goes on; all else would make another run of it
+CHANGEABLE = ("train.", "device", "task.search.")
+FIXED = ("train.optimizer.kind", "train.adapt")  # among those: what the optimizer remembers, and the adapters' shapes
+PLACES = ("out", "data", "start")  # where things are, which a run that was moved doesn't know
 LABELLED = r"head\.(answer\.)?(classes|tags)\."  # weights with a row for each label
 
 
@@ -194,26 +201,64 @@ class Run:
         folder = Path(spec.out)
         run = cls(folder, spec)
         with reported(folder, 0):
-            if (folder / "run.yaml").exists():
-                raise RegardError(f"{folder}: a run is there already", f"regard resume {folder}, or out=ANOTHER")
-            if folder.exists() and (not folder.is_dir() or {item.name for item in folder.iterdir()} - {"lock", "data"}):
-                raise RegardError(f"{folder}: is there already and isn't a run", "out=ANOTHER")
+            run._claim()
             fresh = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
             try:
                 with run.lock():
+                    if left := run._clear():
+                        raise RegardError(f"{folder / left}: files that aren't a run's are in it", "out=ANOTHER")
+                    replace(folder / PREPARING, MADE.encode())
                     run._prepare(report, ready)
+                    (folder / PREPARING).unlink()
+            except Busy:
+                raise
             except BaseException:
-                shutil.rmtree(folder if fresh else folder / "data", ignore_errors=True)
+                run._clear()
+                for name in (PREPARING, "lock"):
+                    (folder / name).unlink(missing_ok=True)
+                if fresh:
+                    remove(folder, lambda _: False)
                 raise
         return run
 
+    def _claim(self) -> None:
+        """Insist that the folder is free: nothing is in it, or only what a killed process of ours left."""
+        folder = self.folder
+        if (folder / RUN).exists():
+            raise RegardError(f"{folder}: a run is there already", f"regard resume {folder}, or out=ANOTHER")
+        if folder.exists() and not folder.is_dir():
+            raise RegardError(f"{folder}: is there already and isn't a folder", "out=ANOTHER")
+        half = _says(folder / PREPARING, re.escape(MADE))
+        ours = {PREPARING, "data", "start", "run.json"} if half else set[str]()
+        ours |= {"lock"} if _says(folder / "lock", r"(process \d+)?") else set()
+        strange = sorted({item.name for item in folder.iterdir()} - ours) if folder.exists() else []
+        if strange:
+            raise RegardError(f"{folder}: is there already and isn't a run: {strange[0]} is in it", f"out={folder}/run")
+
+    def _clear(self) -> str | None:
+        """Delete what a run that was never finished left of its data and its start; what holds others' files."""
+        if not _says(self.folder / PREPARING, re.escape(MADE)):
+            return None
+        (self.folder / "run.json").unlink(missing_ok=True)
+        gone = {"data": discard(self.folder / "data"), "start": Store(self.folder / "start").discard()}
+        return next((name for name in gone if not gone[name]), None)
+
+    def discard(self) -> bool:
+        """Delete the run, but nothing in its folder that it didn't write; whether the folder is gone."""
+        folder = self.folder
+        for name in ("start", "checkpoints", "average"):
+            Store(folder / name).discard()
+        discard(folder / "data")
+        remove(folder / "tensorboard", lambda name: name.startswith("events.out.tfevents."))
+        names = {RUN, "run.json", "metrics.jsonl", "lock", PREPARING}
+        return remove(folder, lambda name: name.partition(".tmp-")[0] in names)
+
     def _prepare(self, report: Callable[[str], None], ready: Prepared | None) -> None:
         spec, data = self.spec, self.folder / "data"
-        shutil.rmtree(data, ignore_errors=True)
         origin = None if spec.start is None else started(spec.start)
         if ready is not None:
-            shutil.copytree(ready.folder, data)
+            shutil.copytree(ready.folder, data, ignore=lambda _, names: [n for n in names if not OURS.fullmatch(n)])
             prepared = self.prepared()
         else:
             known = origin.lexicon if origin is not None else like(spec)
@@ -233,8 +278,8 @@ class Run:
         sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in prepared.lexicon.tokenizers))
         report(f"model: {model.parameter_count():,} parameters, a vocabulary of {sizes}")
         facts = {"versions": versions(), "data": prepared.digest, "config": self.digest}
-        write(self.folder / "run.json", json.dumps(facts, indent=1).encode())
-        write(self.folder / "run.yaml", self.resolved().encode())
+        replace(self.folder / "run.json", json.dumps(facts, indent=1).encode())
+        self.write()  # last: a folder with it is a run
 
     def _begun(self, origin: Parts, prepared: Prepared, report: Callable[[str], None]) -> Model:
         """The model that a run goes on from, with a head for its task, kept in the run."""
@@ -254,6 +299,10 @@ class Run:
         Store(self.folder / "start").save(0, {"model": model.state_dict()}, kept, files)
         return model
 
+    def write(self) -> None:
+        """Put the run file in its folder."""
+        replace(self.folder / RUN, self.resolved().encode())
+
     def resolved(self) -> str:
         """The run file with every default filled in."""
         return yaml.safe_dump(self.spec.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
@@ -262,9 +311,43 @@ class Run:
     def digest(self) -> str:
         """Equal for runs that are told to do the same, wherever they are."""
         tree = self.spec.model_dump(mode="json")
-        for place in ("out", "data", "start"):
+        for place in PLACES:
             del tree[place]
         return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that make it this run and no other, by their names in the run file."""
+        tree = self.spec.model_dump(mode="json")
+        told = flat({name: value for name, value in tree.items() if name not in PLACES})
+        return {
+            name: value for name, value in told.items() if name.startswith(FIXED) or not name.startswith(CHANGEABLE)
+        }
+
+    def changed(self, document: Document) -> Run:
+        """The same run with other settings from here on; what would make another run of it is refused by name."""
+        other = Run(self.folder, RunSpec.parse(document.tree | {"out": str(self.folder)}, document.where))
+        before, after = ({**run.identity, "data": run.spec.data, "start": run.spec.start} for run in (self, other))
+        nothing = dict.fromkeys({*before, *after})
+        told = "can't be changed when a run goes on", "out=ANOTHER makes another run of it"
+        self._must_agree(nothing | before, nothing | after, *told)
+        return other
+
+    def must_continue(self, checkpoint: Checkpoint, prepared: Prepared) -> None:
+        """Insist that a checkpoint is of the run that run.yaml describes, and of the data that is there."""
+        state = checkpoint.json("state")
+        if state.get("data", prepared.digest) != prepared.digest:
+            raise CheckpointError(f"{self.folder}/data: {checkpoint.path.name} learned from other data than is there")
+        before = state.get("identity")
+        if isinstance(before, dict):  # earlier versions don't tell, or know fewer settings
+            this = json.loads(json.dumps(self.identity))
+            self._must_agree(before, this, "isn't what the checkpoint was trained with", f"mend {self.folder / RUN}")
+
+    def _must_agree(self, before: Mapping[str, Any], after: Mapping[str, Any], told: str, hint: str) -> None:
+        names = sorted(name for name in {*before} & {*after} if before[name] != after[name])
+        if names:
+            lines = [f"{name}: {quoted(before[name])} -> {quoted(after[name])}" for name in names[:10]]
+            raise SpecError(f"{self.folder}: {told}: " + "; ".join(lines), hint)
 
     def prepared(self) -> Prepared:
         return Prepared.load(self.folder / "data", self.spec.tokenizer.dropout)
@@ -289,6 +372,7 @@ class Run:
         """A trainer at the start of the run."""
         model, family = self._model(prepared)
         facts = {"config": self.digest, "data": prepared.digest, "versions": versions(), "family": family}
+        facts["identity"] = self.identity
         identity = facts | {"task": suited(self.spec, model.spec).model_dump()}
         return Trainer(
             model.to(device(self.spec.device)),
@@ -318,6 +402,22 @@ class Run:
             file.write(f"process {os.getpid()}")
             file.flush()
             yield
+
+
+def _says(path: Path, wanted: str) -> bool:
+    """Whether a small file is one of ours, by what is in it."""
+    try:
+        return path.stat().st_size < 1000 and re.fullmatch(wanted, path.read_text()) is not None
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A tree of settings as one level: `task.search.beam`."""
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) and value else {f"{prefix}{name}": value}
+    return found
 
 
 def like(spec: RunSpec) -> Lexicon | None:

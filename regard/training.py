@@ -12,9 +12,9 @@ from typing import Any
 from regard.config import Document, read
 from regard.data.prepared import Prepared
 from regard.errors import CheckpointError
-from regard.noun import load
-from regard.run import Run, RunSpec
-from regard.train.checkpoint import write
+from regard.files import reported
+from regard.noun import RUN, load
+from regard.run import Run
 from regard.train.listener import Board, Journal, Listener
 from regard.train.screen import Screen
 from regard.train.trainer import Report
@@ -47,20 +47,17 @@ def train(document: Document, report: Callable[[str], None] | None = None, ready
 def resume(folder: Path, words: Sequence[str] = (), report: Callable[[str], None] | None = None) -> Fitted:
     """Go on with a run from its newest whole checkpoint; `words` change the run from here on."""
     run = Run.open(folder)
-    if words:
-        document = read(folder / "run.yaml").changed(words)
-        run = Run(folder, RunSpec.parse(document.tree | {"out": str(folder)}, document.where))
-    return _trained(run, report or _say, changed=bool(words))
+    changed = run.changed(read(folder / RUN).changed(words)) if words else run
+    return _trained(changed, report or _say, changed=bool(words))
 
 
 def _trained(run: Run, say: Callable[[str], None], changed: bool = False) -> Fitted:
     with run.lock():
-        if changed:
-            write(run.folder / "run.yaml", run.resolved().encode())
         listeners: list[Listener] = [Journal(run.folder / "metrics.jsonl"), Screen()]
         if Board.available():
             listeners.append(Board(run.folder / "tensorboard"))
-        trainer = run.trainer(run.prepared(), listeners)
+        prepared = run.prepared()
+        trainer = run.trainer(prepared, listeners)
         store = trainer.store
         assert store is not None
         store.warn = say
@@ -70,7 +67,11 @@ def _trained(run: Run, say: Callable[[str], None], changed: bool = False) -> Fit
         if newest is None and store.numbered():
             raise CheckpointError(f"{store.folder}: none of its checkpoints is whole", "train again with out=ANOTHER")
         if newest is not None:
+            run.must_continue(newest, prepared)
             trainer.restore(newest)
+        if changed:  # nothing has refused it, so from here on it is so
+            with reported(run.folder, 0):
+                run.write()
         return Fitted(run.folder, trainer.run())
 
 

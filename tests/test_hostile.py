@@ -28,6 +28,7 @@ import pytest
 import safetensors.torch
 import torch
 
+import regard
 from regard.config import Document, read
 from regard.data.readers import reader
 from regard.data.tokenizer import Tokenizer
@@ -38,6 +39,7 @@ from regard.run import Run
 from regard.train.checkpoint import MANIFEST, verified
 from regard.train.trainer import Moment, Trainer
 
+PACKAGE = Path(regard.__file__).parent
 SECONDS, BYTES = 2, 512 * 2**20  # what one load may take
 STEP = "checkpoints/step-2"
 
@@ -219,8 +221,9 @@ def fault(load: Load, tiny: Tiny, refusal: bool = False) -> str | None:
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/regard/" in frame.filename]
-        place = f"{frames[-1].filename.rpartition('/regard/')[2]}:{frames[-1].lineno}" if frames else "here"
+        called = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+        ours = [f"{path.relative_to(PACKAGE)}:{line}" for path, line in called if path.is_relative_to(PACKAGE)]
+        place = ours[-1] if ours else "here"
         return f"{type(error).__name__} in {place}: {re.sub(r'[0-9]+', '#', str(error).partition(chr(10))[0])[:120]}"
     return "loaded, although its digest is another" if refusal else None
 

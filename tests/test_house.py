@@ -12,7 +12,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "regard"
 
-# what each folder may import of its siblings; errors, config, folder, layout and machine belong to everybody
+# what each folder may import of its siblings; errors, config, files, folder, layout and machine belong to everybody
 ARROWS = {
     "core": set(),
     "parts": {"core"},
@@ -25,7 +25,7 @@ ARROWS = {
     "tasks": {"core", "data", "decode"},
     "train": {"core", "data", "tasks"},
 }
-COMMON = {"errors", "config", "folder", "layout", "machine"}
+COMMON = {"errors", "config", "files", "folder", "layout", "machine"}
 
 
 def imported(path: Path) -> set[str]:

@@ -27,7 +27,11 @@ from regard.data.log import Log
 from regard.data.sample import TEXTS, Form, Sample, place, vocabulary, whole
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import CheckpointError, DataError
+from regard.files import remove
 
+OURS = re.compile(  # every name that a corpus made ready may have
+    rf"({'|'.join(SPLITS)})\.jsonl|train\.\w+(\.ends)?|tokenizer(\.source|\.target)?\.json|lexicon\.json|data\.json|rejected\.txt"
+)
 REPORT = "rejected.txt"  # every line that was left out or mended, and why
 PIECE = 2**20  # of a file that is looked at at once
 GROUP = 1000  # samples that are cut into tokens together
@@ -208,6 +212,11 @@ class Prepared:
             if len(column) != facts["samples"]["train"] or not column.whole(facts["columns"][name]):
                 raise CheckpointError(f"{folder}/train.{name}: damaged, its numbers aren't samples of this corpus")
         return cls(folder, facts, columns, lexicon)
+
+
+def discard(folder: Path) -> bool:
+    """Delete what `prepare` left in a folder, whole or not, and the folder if that was all; whether it is gone."""
+    return remove(folder, lambda name: OURS.fullmatch(name) is not None)
 
 
 def content(folder: Path, name: str) -> bytes | None:

@@ -1,21 +1,19 @@
 """Checkpoints that a crash can't spoil: written aside, verified by digest, and put in place by one rename.
 
-`step-N.tmp-PID/` receives the files, each forced to disk; then a manifest with their sizes and digests; then the folder
-is renamed to `step-N`, and the name `latest` is replaced. A reader takes the newest folder whose manifest verifies. An
-old one is deleted only when a newer one has verified, and two at least are kept. Weights and the optimizer's state are
-safetensors, everything else JSON: nothing that is loaded can run.
+`step-N.tmp-PID/` receives a list of what will be in it, then the files, each forced to disk; then the list becomes the
+manifest, with sizes and digests, the folder is renamed to `step-N`, and the name `latest` is replaced. A reader takes
+the newest folder whose manifest verifies. An old one is deleted only when a newer one has verified, and two at least
+are kept; files that no manifest lists aren't ours and stay. Weights and the optimizer's state are safetensors,
+everything else JSON: nothing that is loaded can run.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
 import re
-import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,10 +23,12 @@ from safetensors.torch import load as parse_tensors
 from safetensors.torch import save as pack_tensors
 from torch import Tensor
 
-from regard.errors import CheckpointError, DiskError
+from regard.errors import CheckpointError
+from regard.files import ASIDE, aside, remove, reported, sync, write
 
 FORMAT = 1
-MANIFEST = "MANIFEST.json"
+MANIFEST, PART = "MANIFEST.json", "MANIFEST.part"
+FOLDER = re.compile(r"step-(\d{1,18})(\.old-\d+)?")  # old: a step that is being saved again
 LARGEST_JSON = 16 * 2**20
 Files = Mapping[str, bytes]
 
@@ -88,32 +88,44 @@ class Store:
             written = self._write(step, files)
             for old in self.numbered()[: -self.keep]:
                 if old.step not in spare:
-                    shutil.rmtree(old.path)
+                    discard(old.path)
         return written
 
     def _write(self, step: int, files: Files) -> Checkpoint:
-        aside = self.folder / f"step-{step}.tmp-{os.getpid()}"
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir()
+        place = self.folder / f"step-{step}"
+        beside, old = aside(place), place.with_name(f"{place.name}.old-{os.getpid()}")
+        discard(beside)
+        beside.mkdir()
         try:
-            for name, content in files.items():
-                write(aside / name, content)
             listed = {name: [len(content), hashlib.sha256(content).hexdigest()] for name, content in files.items()}
-            write(aside / MANIFEST, json.dumps({"format_version": FORMAT, "step": step, "files": listed}).encode())
-            sync(aside)
-            place = self.folder / f"step-{step}"
-            if place.exists():  # a run that went back and came here again
-                shutil.rmtree(place)
-            os.rename(aside, place)
+            # the list comes first, so that a killed process leaves nothing whose owner isn't known
+            write(beside / PART, json.dumps({"format_version": FORMAT, "step": step, "files": listed}).encode())
+            for name, content in files.items():
+                write(beside / name, content)
+            os.rename(beside / PART, beside / MANIFEST)
+            sync(beside)
+            if place.exists():  # the same step again: the old one is there until the new one is
+                os.rename(place, old)
+            os.rename(beside, place)
             sync(self.folder)
-            pointer = self.folder / f"latest.tmp-{os.getpid()}"
+            pointer = aside(self.folder / "latest")
             write(pointer, place.name.encode())
             os.replace(pointer, self.folder / "latest")
             sync(self.folder)
         except OSError:
-            shutil.rmtree(aside, ignore_errors=True)
+            discard(beside)
+            self._put_back(old)
             raise
-        return verified(place)
+        found = verified(place)
+        if not discard(old):
+            self.warn(f"{old}: it was in the way of {place.name} and has files that aren't ours; it stays")
+        return found
+
+    def _put_back(self, old: Path) -> None:
+        """Give a step that should have been saved again its name back, if the new one isn't there."""
+        place = old.with_name(old.name.partition(".")[0])
+        if old.exists() and not place.exists():
+            os.rename(old, place)
 
     def latest(self) -> Checkpoint | None:
         """The newest one that is whole; those that aren't are named and stepped over. None: there is none at all."""
@@ -125,27 +137,57 @@ class Store:
         return None
 
     def at(self, step: int) -> Checkpoint:
-        return verified(self.folder / f"step-{step}")
+        there = {found.step: found.path for found in self.numbered()}
+        return verified(there.get(step, self.folder / f"step-{step}"))
 
     def clear(self) -> int:
-        """Delete what a killed process left half-written; how many there were."""
-        strays = list(self.folder.glob("*.tmp-*")) if self.folder.exists() else []
-        for stray in strays:
-            shutil.rmtree(stray) if stray.is_dir() else stray.unlink()
-        return len(strays)
+        """Delete what a killed process left half-written, and finish what it left half-done; how many there were."""
+        strays = 0
+        for path in sorted(self.folder.iterdir()) if self.folder.exists() else ():
+            named = ASIDE.fullmatch(path.name)
+            if named and named["name"] == "latest" and path.is_file():
+                path.unlink()
+                strays += 1
+            elif named and FOLDER.fullmatch(named["name"]) and path.is_dir():
+                strays += discard(path)
+            elif ".old-" in path.name and FOLDER.fullmatch(path.name):
+                self._put_back(path)
+                strays += discard(path)
+        return strays
+
+    def discard(self) -> bool:
+        """Delete every checkpoint, and the folder if nothing else is in it; whether it is gone."""
+        self.clear()
+        for found in self.numbered():
+            discard(found.path)
+        return remove(self.folder, lambda name: name == "latest")
 
     def numbered(self) -> list[Checkpoint]:
         """Every finished folder in the order of its step, whatever the clock says; unverified."""
         if not self.folder.exists():
             return []
-        matches = ((path, re.fullmatch(r"step-(\d{1,18})", path.name)) for path in self.folder.iterdir())
-        return sorted((Checkpoint(path, int(m[1])) for path, m in matches if m), key=lambda found: found.step)
+        found: dict[int, Checkpoint] = {}
+        for path in sorted(self.folder.iterdir(), reverse=True):  # step-7 comes after step-7.old-1, and wins
+            if match := FOLDER.fullmatch(path.name):
+                found[int(match[1])] = Checkpoint(path, int(match[1]))
+        return sorted(found.values(), key=lambda item: item.step)
+
+
+def discard(path: Path) -> bool:
+    """Delete what a manifest, or the list that precedes it, says to be ours; whether the folder is gone."""
+    listed: set[str] = set()
+    for name in (MANIFEST, PART):
+        try:
+            listed |= {name, *manifest(path, name)["files"]}
+        except CheckpointError:  # it isn't there, or was cut short
+            listed |= {PART}
+    return remove(path, listed.__contains__)
 
 
 def verified(path: Path) -> Checkpoint:
     """A checkpoint, after reading every byte of it; an error names the file that is wrong."""
     listed = manifest(path)
-    match = re.fullmatch(r"step-(\d+)", path.name)
+    match = FOLDER.fullmatch(path.name)
     if match is None or int(match[1]) != listed["step"]:
         raise CheckpointError(f"{path}: the manifest is of step {listed['step']}")
     found = Checkpoint(path, listed["step"])
@@ -157,9 +199,9 @@ def verified(path: Path) -> Checkpoint:
     return found
 
 
-def manifest(path: Path) -> dict[str, Any]:
+def manifest(path: Path, name: str = MANIFEST) -> dict[str, Any]:
     """What a checkpoint should hold."""
-    listed = _parsed(path / MANIFEST, _content(path / MANIFEST, LARGEST_JSON))
+    listed = _parsed(path / name, _content(path / name, LARGEST_JSON))
     version, step, files = listed.get("format_version"), listed.get("step"), listed.get("files")
     if type(version) is not int or version < 1:
         raise CheckpointError(f"{path / MANIFEST}: damaged")
@@ -197,40 +239,3 @@ def _plain(group: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if bad:
         raise CheckpointError(f"not saved: {', '.join(bad[:5])} holds numbers that aren't finite")
     return {name: tensor.detach().cpu().contiguous() for name, tensor in group.items()}
-
-
-def write(path: Path, content: bytes) -> None:
-    """A file that is on the disk when this returns."""
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync(folder: Path) -> None:
-    """Force a folder's own entries to disk."""
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
-
-
-@contextmanager
-def reported(folder: Path, need: int) -> Iterator[None]:
-    """Say what a disk lacks, instead of a traceback."""
-    try:
-        yield
-    except OSError as error:
-        there = next(path for path in (folder, *folder.absolute().parents) if os.path.exists(path))
-        free = shutil.disk_usage(there).free
-        reasons = {
-            errno.ENOSPC: "the disk is full",
-            errno.EDQUOT: "the quota is used up",
-            errno.EFBIG: "a file may not be so large",
-        }
-        reason = reasons.get(error.errno or 0, error.strerror or str(error))
-        raise DiskError(
-            f"{folder}: nothing was saved, {reason}: {need:,} bytes are needed and {free:,} are free",
-            "make room, then resume: the checkpoint before this one is whole",
-        ) from None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import DataError
+from regard.files import aside
 
 if TYPE_CHECKING:
     from regard.train.trainer import Moment, TrainSpec
@@ -52,10 +53,11 @@ class Journal(Listener):
 
     def began(self, moment: Moment, spec: TrainSpec) -> None:
         """Forget what came after the checkpoint that a run goes on from: it will come again."""
-        kept = [line for line in history(self.path) if line["step"] <= moment.step] if self.path.exists() else []
-        aside = self.path.with_name(f"{self.path.name}.tmp-{os.getpid()}")
-        aside.write_text("".join(json.dumps(line) + "\n" for line in kept))
-        os.replace(aside, self.path)
+        text = self.path.read_bytes() if self.path.exists() else b""
+        whole = [line for line in text.split(b"\n")[:-1] if (_step(line) or 0) <= moment.step]
+        beside = aside(self.path)
+        beside.write_bytes(b"".join(line + b"\n" for line in whole))
+        os.replace(beside, self.path)
         self.file = self.path.open("a", buffering=1)
 
     def stepped(self, step: Step, moment: Moment) -> None:
@@ -70,23 +72,21 @@ class Journal(Listener):
 
 
 def history(path: Path) -> list[dict[str, Any]]:
-    """The lines of a journal; a last line that a crash cut short is left out."""
+    """The lines of a journal. What can't be read is left out: a log must not stop those who use it."""
     try:
-        text = path.read_text()
+        content = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}", "a run folder that was trained") from None
-    found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            entry = json.loads(line)
-            if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
-                raise ValueError
-        except ValueError:
-            if number == text.count("\n") + 1:
-                break
-            raise DataError(f"{path}:{number}: not a line of a journal") from None
-        found.append(entry)
-    return found
+    return [json.loads(line) for line in content.split(b"\n") if _step(line) is not None]
+
+
+def _step(line: bytes) -> int | None:
+    """The step that a line of a journal tells of; None for a line that a crash or a disk has damaged."""
+    try:
+        entry = json.loads(line)
+        return entry["step"] if type(entry["step"]) is int and isinstance(entry["event"], str) else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 class Board(Listener):

@@ -296,7 +296,8 @@ class Trainer:
         else:
             restore(self.model, checkpoint.tensors("adapter"))
         unpack(self.optimizer, self.model, checkpoint.tensors("optimizer"))
-        if self.mean:
+        self.mean = [weight.detach().clone() for weight in self.weights] if self.spec.ema else []
+        if self.mean and (checkpoint.path / "average.safetensors").exists():  # or it begins here, with these weights
             found = checkpoint.tensors("average")
             self.mean = [found[name].to(self.model.device) for name in self.names]
         restore_generators(checkpoint.tensors("generators"), self.model.device)

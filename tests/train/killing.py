@@ -1,7 +1,8 @@
 """A program that kills its own children while they save, and reports what they left: run by the checkpoint tests.
 
-`python -m tests.train.killing each FOLDER` kills after every operation of a save in turn; `random FOLDER COUNT` at
-random moments. Children are forked, so that each costs milliseconds.
+`python -m tests.train.killing each FOLDER` kills after every operation of a save in turn, `again` after every one of
+a save of a step that is there already; `random FOLDER COUNT` at random moments. Children
+are forked, so that each costs milliseconds.
 """
 
 from __future__ import annotations
@@ -72,6 +73,28 @@ def each(folder: Path) -> dict[str, int]:
     return {"operations": at - 1, "first": min(steps), "last": max(steps)}
 
 
+def again(folder: Path) -> dict[str, int]:
+    """Die after each operation of saving the only checkpoint once more: the old one or the new one is there."""
+    at, died = 0, True
+    while died:
+        at += 1
+        place = folder / str(at)
+        save(Store(place), 1)
+
+        def work(place: Path = place, at: int = at) -> None:
+            deadly(at)
+            save(Store(place), 1)
+
+        _, status = os.waitpid(forked(work), 0)
+        died = os.WIFSIGNALED(status)
+        assert whole(Store(place)) == 1
+        assert Store(place).at(1).step == 1
+        Store(place).clear()
+        assert whole(Store(place)) == 1
+        assert sorted(path.name for path in place.iterdir()) in (["latest", "step-1"], ["step-1"])
+    return {"operations": at - 1}
+
+
 def at_random(folder: Path, count: int) -> dict[str, int]:
     """Die at random moments of a long run of saves; the newest that was finished must be there."""
     chance, store, lost = random.Random(0), Store(folder), 0
@@ -102,4 +125,5 @@ def at_random(folder: Path, count: int) -> dict[str, int]:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     place = Path(sys.argv[2])
-    print(json.dumps(each(place) if sys.argv[1] == "each" else at_random(place, int(sys.argv[3]))))
+    programs = {"each": each, "again": again, "random": lambda folder: at_random(folder, int(sys.argv[3]))}
+    print(json.dumps(programs[sys.argv[1]](place)))

@@ -64,6 +64,31 @@ def test_killed_after_any_operation_of_a_save_leaves_a_whole_one(tmp_path: Path)
     assert (found["first"], found["last"]) == (1, 3)
 
 
+def test_killed_while_the_only_step_is_saved_again_leaves_it_whole(tmp_path: Path) -> None:
+    assert killed("again", str(tmp_path))["operations"] > 20
+
+
+def test_what_is_not_listed_is_never_deleted(tmp_path: Path) -> None:
+    store = Store(tmp_path, keep=2)
+    others = ["step-1/notes.txt", "notes.tmp-old.txt", "mine.tmp-12/x", "step-1.tmp-9/mine", "latest.tmp-x"]
+    save(store, 1)
+    for name in others:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    half = tmp_path / "step-7.tmp-9"
+    half.mkdir()
+    (half / "MANIFEST.part").write_text('{"format_version": 1, "step": 7, "files": {"a.json": [0, ""]}}')
+    (half / "a.json").write_text("{")
+    assert store.clear() == 1
+    for step in (2, 3, 4):
+        save(store, step)
+    assert all((tmp_path / name).read_text() == "mine" for name in others)
+    assert not (tmp_path / "step-1/model.safetensors").exists()
+    assert not store.discard()
+    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert left == sorted(others)
+
+
 @pytest.mark.parametrize("kills", [30, pytest.param(500, marks=pytest.mark.long)])
 def test_killed_at_random_moments_loses_one_save_at_most(tmp_path: Path, kills: int) -> None:
     found = killed("random", str(tmp_path), str(kills))

@@ -386,3 +386,19 @@ def test_a_checkpoint_of_another_model_is_told_name_by_name(tmp_path: Path) -> N
     with pytest.raises(CheckpointError, match=r"encoder.*: shape \(16, 16\), and the model's is \(32, 32\)") as error:
         large.trainer(large.prepared()).restore(newest)
     assert error.value.status == 4
+
+
+@pytest.mark.parametrize(
+    "damage", [b"{\n", b"\xff\n", b"[]\n", b'{"step": "x"}\n', b"\0" * 50 + b"\n"]
+)
+def test_a_damaged_line_of_the_journal_stops_nothing(damage: bytes, tmp_path: Path) -> None:
+    straight, run = begun(tmp_path / "straight"), begun(tmp_path / "run")
+    trainer(straight).run()
+    with pytest.raises(Stopped):
+        trainer(run, Tripwire("step", 6, signal.SIGTERM)).run()
+    journal = run.folder / "metrics.jsonl"
+    first, *rest = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(first + damage + b"".join(rest) + b'{"event": "st')  # and a last line that was cut short
+    trainer(run).run()
+    same(straight, run)
+    assert damage in journal.read_bytes()  # nothing but what comes again is dropped
