@@ -7,6 +7,11 @@ READY := $(VENV)/.ready
 # compiled files are kept whatever the caller's environment says: starting up is timed
 export PYTHONDONTWRITEBYTECODE =
 
+# temporary folders of our own: the usual place depends on the user's name, and may belong to somebody else
+define tests
+place=$$(mktemp -d) && trap 'rm -rf "$$place"' EXIT && PYTEST_DEBUG_TEMPROOT="$$place" $(BIN)/python -m pytest $(1)
+endef
+
 .PHONY: demo test setup lint test-long bench clean
 
 demo: $(READY)
@@ -14,10 +19,10 @@ demo: $(READY)
 
 test: lint
 	@echo "test: the laws, the oracles, the house"
-	@$(BIN)/python -m pytest -n 2 -m "not long"
+	@$(call tests,-n 2 -m "not long")
 
 test-long: $(READY)
-	@$(BIN)/python -m pytest -n 2 -m long
+	@$(call tests,-n 2 -m long)
 
 lint: $(READY)
 	@echo "lint: ruff"

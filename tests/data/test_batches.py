@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -92,15 +91,15 @@ def test_a_batch_is_two_rectangles_with_begin_and_end() -> None:
 def test_preparing_ahead_changes_nothing_and_runs_beside() -> None:
     assert list(ahead(iter(range(100)))) == list(range(100))
 
-    def slow() -> Iterator[int]:
-        for n in range(10):
-            time.sleep(0.05)
+    made = [threading.Event() for _ in range(10)]
+
+    def told() -> Iterator[int]:
+        for n, event in enumerate(made):
+            event.set()
             yield n
 
-    began = time.perf_counter()
-    for _ in ahead(slow()):
-        time.sleep(0.05)
-    assert time.perf_counter() - began < 0.9  # one after the other it would be 1
+    for n in ahead(told()):  # the next ones are made while this one is in use
+        assert all(event.wait(60) for event in made[n : n + 4])
 
 
 def test_an_error_in_preparation_is_raised_where_it_is_used() -> None:
