@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from regard.machine import keep_memory, total_memory
+from regard.machine import BUSY, SECONDS, Load, keep_memory, total_memory
 from regard.run import versions
 
 EXTRAS = {
@@ -36,6 +36,7 @@ class Health:
     devices: list[str]
     fp32_gflops: float
     bf16_gflops: float
+    others: float  # cores that other processes keep busy
     keeps_memory: bool  # whether freed blocks can be kept between steps
     extras: dict[str, bool]
     advice: list[str] = field(default_factory=list)
@@ -43,6 +44,9 @@ class Health:
 
 def examine() -> Health:
     """Measure and look around; takes a few seconds."""
+    load = Load()
+    time.sleep(SECONDS)
+    others = load.look()  # before anything is measured here
     devices = ["cpu"]
     devices += ["cuda"] if torch.cuda.is_available() else []
     devices += ["mps"] if torch.backends.mps.is_available() else []
@@ -56,6 +60,7 @@ def examine() -> Health:
         devices,
         gflops(torch.float32, 1024),
         gflops(torch.bfloat16, 256),
+        others,
         keep_memory(),
         {name: find_spec(name) is not None for name in EXTRAS},
     )
@@ -84,6 +89,10 @@ def advice(health: Health) -> list[str]:
     found = []
     if health.threads > health.cores:
         found.append(f"torch uses {health.threads} threads on {health.cores} cores: set OMP_NUM_THREADS={health.cores}")
+    if health.others >= BUSY:
+        found.append(
+            f"the machine is busy: others use {health.others:.1f} of {health.cores} cores; times will be longer"
+        )
     if health.bf16_gflops < health.fp32_gflops:
         found.append("bf16 is slower than fp32 here: keep train.precision=fp32")
     if not health.keeps_memory:

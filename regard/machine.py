@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
+import threading
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from regard.errors import SpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import torch
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
+BUSY, QUIET = 0.3, 0.15  # cores that others use: from the first on they are given way, below the second no more
+SECONDS = 1.0  # between two looks at the others
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 
 
@@ -61,3 +69,88 @@ def keep_memory() -> bool:
         return False
     largest = 2**31 - 1
     return bool(mallopt(M_MMAP_THRESHOLD, largest)) and bool(mallopt(M_TRIM_THRESHOLD, largest))
+
+
+class Load:
+    """How many of this process's cores other processes keep busy."""
+
+    def __init__(self) -> None:
+        self.cores = 0.0
+        self._at, self._all, self._own = time.monotonic(), busy_seconds(), time.process_time()
+
+    def look(self) -> float:
+        """The mean since the last look that was long enough ago to tell."""
+        now = time.monotonic()
+        if now - self._at >= SECONDS / 2:  # the kernel counts in hundredths of a second
+            busy, own = busy_seconds(), time.process_time()
+            others = (busy - self._all) - (own - self._own)
+            self.cores = max(0.0, others / (now - self._at))
+            self._at, self._all, self._own = now, busy, own
+        return self.cores
+
+
+def busy_seconds() -> float:
+    """What all processes have computed so far on the cores that this one may use; 0 where nobody counts it."""
+    if not sys.platform.startswith("linux"):
+        return 0.0
+    usable, total = os.sched_getaffinity(0), 0
+    with open("/proc/stat") as file:
+        for line in file:
+            match = re.match(r"cpu(\d+) (.*)", line)
+            if match and int(match[1]) in usable:
+                user, nice, system, _, _, *interrupts = map(int, match[2].split()[:8])  # idle and waiting left out
+                total += user + nice + system + sum(interrupts)
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def give_way() -> Iterator[None]:
+    """Share the cores well with other processes, for as long as this takes; the numbers stay the same.
+
+    OpenMP's waiting threads spin. Alone that is fastest; beside a busy process they burn the time that the thread which
+    they wait for would need. GNU's OpenMP stops spinning at once where it has more threads than there are cores
+    (GOMP_SPINCOUNT in its manual). So while others compute, a second team of threads is kept that does nothing. Fewer
+    threads would help as well, but they add up in another order: a run that goes on would not be the same to the bit.
+    """
+    ended = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(ended,), name="give way", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def _watch(ended: threading.Event) -> None:
+    load, spare = Load(), None
+    while not ended.wait(SECONDS):
+        cores = load.look()
+        if spare is None and cores >= BUSY:
+            spare = Spare()
+        elif spare is not None and cores < QUIET:
+            spare.dismiss()
+            spare = None
+    if spare is not None:
+        spare.dismiss()
+
+
+class Spare:
+    """A team of OpenMP threads that does nothing: it belongs to a thread, and goes with it."""
+
+    def __init__(self) -> None:
+        self._dismissed, ready = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._idle, args=(ready,), name="spare", daemon=True)
+        self._thread.start()
+        ready.wait()
+
+    def _idle(self, ready: threading.Event) -> None:
+        import torch
+
+        torch.zeros(2**18).add_(1)  # large enough to be shared among threads, so the team is made
+        ready.set()
+        self._dismissed.wait()
+
+    def dismiss(self) -> None:
+        self._dismissed.set()
+        self._thread.join()

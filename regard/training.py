@@ -13,6 +13,7 @@ from regard.config import Document, read
 from regard.data.prepared import Prepared
 from regard.errors import CheckpointError
 from regard.files import reported
+from regard.machine import give_way
 from regard.noun import RUN, load
 from regard.run import Run
 from regard.train.listener import Board, Journal, Listener
@@ -52,7 +53,7 @@ def resume(folder: Path, words: Sequence[str] = (), report: Callable[[str], None
 
 
 def _trained(run: Run, say: Callable[[str], None], changed: bool = False) -> Fitted:
-    with run.lock():
+    with run.lock(), give_way():
         listeners: list[Listener] = [Journal(run.folder / "metrics.jsonl"), Screen()]
         if Board.available():
             listeners.append(Board(run.folder / "tensorboard"))

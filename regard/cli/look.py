@@ -125,6 +125,7 @@ def doctor(as_json: JSON = False) -> None:
     print("versions     " + "  ".join(f"{name} {number}" for name, number in found.versions.items()))
     print(f"compute      {found.cores} cores, {found.threads} threads, {', '.join(found.devices)}")
     print(f"speed        {found.fp32_gflops:,.0f} GFLOP/s in fp32, {found.bf16_gflops:,.1f} in bf16")
+    print(f"others       use {found.others:.1f} cores now")
     print(f"memory       {found.memory / 2**30:,.1f} GB;  {found.disk_free / 2**30:,.1f} GB free on this disk")
     print("extras       " + "  ".join(f"{name} {'yes' if there else 'no'}" for name, there in found.extras.items()))
     for line in found.advice:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from regard.machine import peak_memory
+from regard.machine import BUSY, Load, peak_memory
 from regard.train.listener import Listener, Step
 from regard.train.trainer import Moment, TrainSpec
 
@@ -28,6 +28,7 @@ class Screen(Listener):
         self.loss: float | None = None
         self.told = 0.0
         self.header = False
+        self.load = Load()
 
     def began(self, moment: Moment, spec: TrainSpec) -> None:
         self.spec, self.first = spec, moment.tokens
@@ -56,9 +57,11 @@ class Screen(Listener):
         progress = moment.progress(self.spec)
         speed = (moment.tokens - self.first) / max(moment.seconds - self.resumed, 1e-9)
         left = moment.seconds * (1 - progress) / progress if progress else 0.0
+        others = self.load.look()
+        beside = f"  busy machine: others use {others:.1f} cores" if others >= BUSY else ""
         return (
             f"step {step.step:,}  loss {self.loss:.3f}  rate {step.rate:.2e}  gradient {step.gradient:.2f}  "
-            f"{speed:,.0f} tokens/s  {peak_memory() / 2**20:,.0f} MB  {progress:.0%}  {clock(left)} left"
+            f"{speed:,.0f} tokens/s  {peak_memory() / 2**20:,.0f} MB  {progress:.0%}  {clock(left)} left{beside}"
         )
 
     def evaluating(self, moment: Moment) -> None:
