@@ -35,8 +35,7 @@ def evaluated(nouns: Sequence[str], files: Sequence[str], settings: Search, out:
         raise InputError(f"--out writes translations, and {nouns[0]} learned {task.kind}", "leave --out out")
     samples = _samples(nouns[0], task, files)
     if isinstance(task, Translation):
-        how = settings.replace(maximum=max(settings.maximum, task.search.maximum))
-        measures, texts = evaluate(translators(nouns), paired(samples), how)
+        measures, texts = evaluate(translators(nouns), paired(samples), settings)
         if out is not None:
             out.write_text("".join(text + "\n" for text in texts))
         return task.reported(measures, samples, texts)

@@ -53,7 +53,8 @@ def owing(
 def in_groups(totals: Tensor, first: int, beam: int, groups: int, diversity: float, end: int) -> list[Candidate]:
     """Diverse beam search (Vijayakumar et al. 2018): a token that an earlier group writes in this step costs more.
 
-    A group goes on from its own rows. Its places come together in the answer, so that it keeps them.
+    A group goes on from its own rows. Its places come together in the answer, so that it keeps them; one that has fewer
+    continuations than places repeats a row, without hope.
     """
     size = beam // groups
     rows, words = totals.shape
@@ -65,7 +66,7 @@ def in_groups(totals: Tensor, first: int, beam: int, groups: int, diversity: flo
         chosen = []
         for rank, at in enumerate(places.tolist()):
             item = Candidate(float(part.flatten()[at]), first + begin + at // words, at % words)
-            if item.total == -math.inf:
+            if not item.total > -math.inf:  # ruled out, or not a number
                 continue
             if item.token != end:
                 chosen.append(item)
@@ -74,5 +75,6 @@ def in_groups(totals: Tensor, first: int, beam: int, groups: int, diversity: flo
                 cost[end] += 1
         for item in chosen[:size]:
             cost[item.token] += 1
-        found += chosen[:size]
+        hopeless = Candidate(-math.inf, first + begin, (end + 1) % words)
+        found += chosen[:size] + [hopeless] * (size - len(chosen))
     return ended + found

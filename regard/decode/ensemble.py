@@ -43,6 +43,11 @@ class Ensemble:
     def device(self) -> torch.device:
         return self.models[0].device
 
+    @property
+    def limit(self) -> int | None:
+        """Positions that all of the models have vectors for; None: no table of positions."""
+        return min((model.limit for model in self.models if model.limit is not None), default=None)
+
     def encode(self, inputs: Tensor, valid: Tensor | None = None) -> Memories:
         return Memories(tuple(model.encode(inputs, valid) for model in self.models))
 

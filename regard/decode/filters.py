@@ -1,6 +1,7 @@
 """Filters: each takes the scores of the next token and what was written, and rules tokens out or re-weights them.
 
-A ruled-out token has score -inf. Scores are (rows, vocabulary), log-probabilities unless said otherwise.
+A ruled-out token has score -inf. Scores are (rows, vocabulary), log-probabilities unless said otherwise. A filter that
+rules tokens out says what it asks for and what would help, for the case that all of them together leave nothing.
 """
 
 from __future__ import annotations
@@ -8,10 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
+
+from regard.data.tokenizer import Tokenizer
+from regard.errors import RegardError, SpecError
 
 if TYPE_CHECKING:
     from regard.decode.search import Search
@@ -24,6 +28,7 @@ class Demands:
     prefixes: Sequence[Sequence[int]] | None = None  # for each sentence, how it begins
     required: Sequence[Sequence[Sequence[int]]] | None = None  # for each sentence, phrases that must appear
     banned: Sequence[Sequence[int]] = ()  # sequences that must not
+    never: Sequence[int] = ()  # tokens that aren't text
     most: Sequence[int] | None = None  # for each sentence, tokens before the end, where fewer than the settings allow
 
 
@@ -33,10 +38,18 @@ class Context:
 
     tokens: Tensor  # (rows, written)
     owners: list[int]  # the sentence that each row belongs to
+    owing: Sequence[int] = ()  # rows that have yet to write a required word
+
+    def at(self, row: int) -> Context:
+        """That of one row."""
+        return Context(self.tokens[row : row + 1], [self.owners[row]], [0] if row in self.owing else ())
 
 
 class Filter:
     """Scores in, scores out."""
+
+    asks: ClassVar[str] = ""  # what it wants, in a user's words, with its own fields in braces
+    remedy: ClassVar[str] = ""  # what a user can do where it leaves nothing
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
         raise NotImplementedError
@@ -123,6 +136,8 @@ class NoRepeat(Filter):
     """No run of n tokens twice."""
 
     n: int
+    asks = "no_repeat={n}"
+    remedy = "a larger no_repeat, or 0"
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
         written = context.tokens.shape[1]
@@ -142,6 +157,8 @@ class Banned(Filter):
     """Sequences of tokens that must not appear."""
 
     sequences: Sequence[Sequence[int]]
+    asks = "the banned words"
+    remedy = "fewer banned words"
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
         scores = scores.clone()
@@ -154,11 +171,44 @@ class Banned(Filter):
 
 
 @dataclass
+class Never(Filter):
+    """Tokens that aren't text: pads, masks and their kin."""
+
+    tokens: Sequence[int]
+    asks = "that special tokens aren't text"
+    remedy = "a tokenizer with more pieces"
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        return scores.index_fill(1, torch.tensor(self.tokens, device=scores.device), -math.inf)
+
+
+@dataclass
+class Owed(Filter):
+    """No end while a required word is owed, as long as there is room for it."""
+
+    lengths: Sequence[int]
+    end: int
+    asks = "the required words"
+    remedy = "fewer required words"
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        written = context.tokens.shape[1]
+        rows = [row for row in context.owing if written < self.lengths[context.owners[row]]]
+        if not rows:
+            return scores
+        scores = scores.clone()
+        scores[rows, self.end] = -math.inf
+        return scores
+
+
+@dataclass
 class Minimum(Filter):
     """No end before so many tokens."""
 
     length: int
     end: int
+    asks = "minimum={length}"
+    remedy = "a smaller minimum"
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
         if context.tokens.shape[1] >= self.length:
@@ -174,6 +224,8 @@ class Maximum(Filter):
 
     lengths: Sequence[int]
     end: int
+    asks = "the end at the maximum"
+    remedy = "a larger maximum"
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
         written = context.tokens.shape[1]
@@ -190,6 +242,8 @@ class Prefix(Filter):
     """Each sentence begins with tokens that are given."""
 
     prefixes: Sequence[Sequence[int]]
+    asks = "the prefix"
+    remedy = "another prefix"
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
         written = context.tokens.shape[1]
@@ -215,10 +269,14 @@ def rules(settings: Search, demands: Demands, limits: Sequence[int], end: int) -
         found.append(Repetition(settings.repetition))
     if settings.no_repeat:
         found.append(NoRepeat(settings.no_repeat))
+    if demands.never:
+        found.append(Never(demands.never))
     if demands.banned:
         found.append(Banned(demands.banned))
     if settings.minimum:
         found.append(Minimum(settings.minimum, end))
+    if demands.required:
+        found.append(Owed(limits, end))
     found.append(Maximum(limits, end))
     if demands.prefixes:
         found.append(Prefix(demands.prefixes))
@@ -233,3 +291,32 @@ def shapes(settings: Search) -> list[Filter]:
     found += [MinP(settings.min_p)] if settings.min_p else []
     found += [Typical(settings.typical)] if settings.typical < 1 else []
     return found
+
+
+def special_tokens(tokenizer: Tokenizer) -> list[int]:
+    """Tokens of ours that no text has: a model that was trained here never writes them.
+
+    The unknown token is among them. It has no letters, so a word that it stands for would vanish from the text in
+    silence; the next best token is written instead.
+    """
+    named = (tokenizer.pad, tokenizer.unknown, tokenizer.begin, tokenizer.separator, tokenizer.mask)
+    return sorted({token for token in named if token is not None} - {tokenizer.end})
+
+
+def explain(own: Tensor, rules: Sequence[Filter], context: Context) -> RegardError:
+    """Why one row, (1, vocabulary), has no token to go on with: the model has no scores, or the rules exclude all."""
+    if not bool(own.isfinite().any()):
+        return RegardError("the model's scores aren't numbers: its weights are damaged", "another checkpoint")
+    guilty: list[Filter] = []
+    scores = own
+    for rule in rules:
+        left = rule(scores, context)
+        if bool((left.isneginf() & ~scores.isneginf()).any()):
+            guilty.append(rule)
+        scores = left
+    asked = " and ".join(rule.asks.format(**vars(rule)) for rule in guilty)
+    written = context.tokens.shape[1]
+    return SpecError(
+        f"no token is left to write after {written} tokens: {asked} exclude all {own.shape[-1]}",
+        ", or ".join(rule.remedy for rule in guilty),
+    )

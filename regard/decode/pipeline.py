@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -12,11 +12,12 @@ from regard.core.model import Model
 from regard.data.batches import padded
 from regard.data.tokenizer import Tokenizer
 from regard.decode.ensemble import Ensemble
-from regard.decode.filters import Demands
+from regard.decode.filters import Demands, special_tokens
 from regard.decode.prompted import Prompted
 from regard.decode.search import Hypothesis, Search, search
 from regard.errors import InputError, RegardError
 
+Cut = Literal["source", "maximum", "context"]
 ROWS = 64  # sentences that are searched together
 
 
@@ -31,6 +32,7 @@ class Translation:
     source_tokens: list[str]
     attention: list[list[float]] | None = None  # (tokens, source tokens), each row sums to 1
     met: bool = True  # every required word is there
+    cut: Cut | None = None  # what ended it where the model would have gone on: its source's length, or another limit
 
     def as_json(self) -> dict[str, Any]:
         """What is there, and nothing that isn't."""
@@ -48,12 +50,16 @@ class Wishes:
     required: Sequence[str] = ()  # words that must appear
     banned: Sequence[str] = ()  # words that must not
 
-    def demands(self, sentences: int, tokenizer: Tokenizer) -> Demands:
-        """The same in tokens, each word cut as one that stands after a space."""
-        prefix = tokenizer.encode([self.prefix])[0] if self.prefix else []
-        required = tokenizer.encode(self.required)
+    def demands(self, sentences: int, tokenizer: Tokenizer, never: Sequence[int] = ()) -> Demands:
+        """The same in tokens, each word cut as one that stands after a space; `never`: tokens that aren't text."""
+        prefix, *required = tokenizer.encode([self.prefix, *self.required])
+        for text, tokens in zip((self.prefix, *self.required), (prefix, *required), strict=True):
+            if not {tokenizer.end, *never}.isdisjoint(tokens):
+                raise InputError(f"{text!r} can't be written: the model has no tokens for some of it", "another word")
         banned = [piece for piece in tokenizer.encode(self.banned) if piece]
-        return Demands([prefix] * sentences if prefix else None, [required] * sentences if required else None, banned)
+        return Demands(
+            [prefix] * sentences if prefix else None, [required] * sentences if required else None, banned, never
+        )
 
 
 @dataclass
@@ -64,6 +70,16 @@ class Translator:
     source: Tokenizer
     target: Tokenizer
     search: Search = field(default_factory=Search)  # the settings unless others are given
+    foreign: bool = False  # it came from elsewhere: what it may write is for its own settings to say
+
+    @property
+    def unseeing(self) -> str | None:
+        """Why there is no attention over the source to look at; None where there is."""
+        if self.network.alignments:
+            return None
+        if isinstance(self.network, Prompted):
+            return "this model reads the source as the beginning of its own text: it has no attention over a source"
+        return "this model sees its source as one vector: it has no attention over the source's words"
 
     @property
     def begin(self) -> int:
@@ -75,7 +91,10 @@ class Translator:
         return self.target.separator
 
     def translate(self, text: str, *, attention: bool = False, **settings: Any) -> Translation:
-        """The best translation of a text: `translate("I like the green cat.", beam=5)`."""
+        """The best translation of a text: `translate("I like the green cat.", beam=5)`.
+
+        `attention`: with what each token looked at; None for a model that doesn't look (`unseeing` says why).
+        """
         chosen = self.search.replace(**settings)
         return next(self.translate_all([text], chosen, attention=attention))[0]
 
@@ -111,8 +130,12 @@ class Translator:
         table, valid = padded([[*source, self.source.end] for source in sources], self.source.pad)
         device = self.network.device
         memory = self.network.encode(table.to(device), valid.to(device))
-        demands = (wishes or Wishes()).demands(len(sources), self.target)
-        demands.most = [self._most(len(source)) for source in sources]
+        if settings.maximum is None:
+            settings = settings.replace(maximum=self.search.maximum)
+        never = () if self.foreign else special_tokens(self.target)
+        demands = (wishes or Wishes()).demands(len(sources), self.target, never)
+        limits = [self._limit(len(source), settings) for source in sources]
+        demands.most = [most for most, _ in limits]
         answers = search(
             self.network,
             memory,
@@ -123,16 +146,20 @@ class Translator:
             demands,
             attention=attention,
         )
-        if not all(answers):
-            raise RegardError("the model's scores aren't numbers: its weights are damaged", "another checkpoint")
-        return [self._told(source, found) for source, found in zip(sources, answers, strict=True)]
+        rows = zip(sources, answers, limits, strict=True)
+        return [self._told(source, found, reason) for source, found, (_, reason) in rows]
 
-    def _most(self, length: int) -> int:
-        """Tokens of a translation, by those of its source, and by what a decoder alone has places for."""
-        table = self.network.model.limit if isinstance(self.network, Prompted) else None
-        return limit(length) if table is None else max(1, min(limit(length), table - length - 2))
+    def _limit(self, length: int, settings: Search) -> tuple[int, Cut]:
+        """The most tokens of a translation, by those of its source, and what it is that allows no more."""
+        most = limit(length) if settings.maximum is None else settings.maximum
+        if self.network.limit is not None:
+            # the token that it begins with takes a place too, and for a decoder alone the whole source does
+            room = self.network.limit - 1 - (length if isinstance(self.network, Prompted) else 0)
+            if room < most:
+                return max(1, room), "context"
+        return most, "source" if settings.maximum is None else "maximum"
 
-    def _told(self, source: list[int], found: list[Hypothesis]) -> list[Translation]:
+    def _told(self, source: list[int], found: list[Hypothesis], reason: Cut) -> list[Translation]:
         texts = self.target.decode([item.tokens for item in found])
         pieces = self.source.pieces([*source, self.source.end])
         return [
@@ -144,13 +171,14 @@ class Translator:
                 pieces,
                 None if item.attention is None else item.attention[:, : len(pieces)].tolist(),
                 item.met,
+                reason if item.cut else None,
             )
             for text, item in zip(texts, found, strict=True)
         ]
 
 
 def limit(length: int) -> int:
-    """The most tokens of a translation, by those of its source: a model that doesn't end must be stopped."""
+    """The most tokens of a translation, unless more are asked for: a model that doesn't end must be stopped."""
     return 2 * length + 20
 
 
@@ -169,4 +197,4 @@ def ensemble(translators: Sequence[Translator]) -> Translator:
     if any(isinstance(network, Prompted) for network in networks):
         raise RegardError("an ensemble is of models with an encoder", "one run at a time")
     models = [network for network in networks if isinstance(network, Model)]
-    return Translator(Ensemble(models), first.source, first.target, first.search)
+    return Translator(Ensemble(models), first.source, first.target, first.search, first.foreign)

@@ -34,6 +34,11 @@ class Prompted:
     def device(self) -> torch.device:
         return self.model.device
 
+    @property
+    def limit(self) -> int | None:
+        """Positions for source and target together; None: no table of positions."""
+        return self.model.limit
+
     def encode(self, inputs: Tensor, valid: Tensor) -> Prompt:
         """The sources without their ends, which are the separator's business."""
         last = valid.sum(1, keepdim=True) - 1

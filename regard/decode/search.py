@@ -18,7 +18,10 @@ from regard.core.probe import Probe, Record
 from regard.core.spec import Count, Positive, Rate, Size, Spec
 from regard.decode.beam import Candidate, best, in_groups, owing
 from regard.decode.constraints import Duty
-from regard.decode.filters import Context, Demands, rules, shapes
+from regard.decode.filters import Context, Demands, explain, rules, shapes
+from regard.errors import SpecError
+
+MOST = 200  # tokens of a text that nothing else limits
 
 
 class Scorer(Protocol):
@@ -58,7 +61,7 @@ class Search(Spec):
     repetition: Positive = 1.0
     no_repeat: Count = 0  # no run of so many tokens twice
     minimum: Count = 0
-    maximum: Size = 200  # tokens before the end
+    maximum: Size | None = None  # tokens before the end; None: as many as the source suggests, or 200
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -66,7 +69,7 @@ class Search(Spec):
             raise ValueError(f"groups: beam {self.beam} is not divisible by groups {self.groups}")
         if self.best > self.beam:
             raise ValueError(f"best: {self.best} hypotheses from a beam of {self.beam}; try beam={self.best}")
-        if self.minimum > self.maximum:
+        if self.maximum is not None and self.minimum > self.maximum:
             raise ValueError(f"minimum: at least {self.minimum} tokens and at most {self.maximum}")
         return self
 
@@ -86,6 +89,7 @@ class Hypothesis:
     score: float
     attention: Tensor | None = None  # (tokens, source), each row sums to 1
     met: bool = True  # every required word is there
+    cut: bool = False  # the limit ended it, where the model would have gone on
 
 
 def search(
@@ -99,7 +103,7 @@ def search(
     *,
     attention: bool = False,
 ) -> list[list[Hypothesis]]:
-    """For each sentence its best hypotheses, best first; `attention`: with what each token looked at."""
+    """For each sentence its best hypotheses, best first; `attention`: with what each token looked at, if it does."""
     batch = Batch(scorer, sentences, begin, end, settings or Search(), demands or Demands(), attention)
     return batch.run(memory)
 
@@ -152,17 +156,33 @@ class Batch:
     ) -> None:
         self.scorer, self.begin, self.end, self.settings = scorer, begin, end, settings
         self.sentences, self.required = sentences, demands.required or [()] * sentences
+        self.check(demands)
         self.limits = [self.limit(n, demands) for n in range(sentences)]
         self.rules = rules(settings, demands, self.limits, end)
         self.shapes = shapes(settings)
         self.attention = attention
-        self.looks = attention or settings.coverage > 0
+        self.looks = (attention or settings.coverage > 0) and bool(scorer.alignments)
         self.generators = [torch.Generator().manual_seed(settings.seed * 1_000_003 + n) for n in range(sentences)]
         self.finished: list[list[Hypothesis]] = [[] for _ in range(sentences)]
 
+    def check(self, demands: Demands) -> None:
+        """Refuse what this search can't keep to."""
+        settings = self.settings
+        if any(self.required) and settings.groups > 1:
+            raise SpecError(
+                f"groups: required words need the whole beam, and it is divided into {settings.groups}", "groups=1"
+            )
+        if any(self.required) and settings.sample:
+            raise SpecError("sample: what is drawn at random can't be made to have required words", "sample=false")
+        if settings.coverage and not self.scorer.alignments:
+            raise SpecError(
+                f"coverage: {settings.coverage}, and this model doesn't look at the words of its source", "coverage=0"
+            )
+
     def limit(self, sentence: int, demands: Demands) -> int:
         """How many tokens a sentence may have; never fewer than the settings and its prefix make it have."""
-        most = self.settings.maximum if demands.most is None else min(self.settings.maximum, demands.most[sentence])
+        own = None if demands.most is None else demands.most[sentence]
+        most = min((most for most in (self.settings.maximum, own) if most is not None), default=MOST)
         return max(most, self.settings.minimum, len(demands.prefixes[sentence]) if demands.prefixes else 0)
 
     @torch.no_grad()
@@ -194,17 +214,12 @@ class Batch:
         own = self.scorer.step(last, live.state, probe=record).float().log_softmax(-1)  # (rows, vocabulary)
         if record is not None:
             live.seen = joined(live.seen, record)
-        context = Context(live.tokens, live.owners)
+        owing_rows = [row for row, duty in enumerate(live.duties) if not duty.done]
+        context = Context(live.tokens, live.owners, owing_rows)
         scores = own
         for rule in self.rules:
             scores = rule(scores, context)
-        written = live.tokens.shape[1]
-        rows = zip(live.duties, live.owners, strict=True)
-        owing_rows = [row for row, (duty, owner) in enumerate(rows) if not duty.done and written < self.limits[owner]]
-        if owing_rows:
-            scores = scores.clone()
-            scores[owing_rows, self.end] = -math.inf
-        return self.draw(live, own, scores, context) if self.settings.sample else self.widen(live, own, scores)
+        return (self.draw if self.settings.sample else self.widen)(live, own, scores, context)
 
     def draw(self, live: Live, own: Tensor, scores: Tensor, context: Context) -> Live:
         """One token for each row at random; a sentence's luck doesn't depend on its neighbours."""
@@ -214,18 +229,27 @@ class Batch:
         for row, owner in enumerate(live.owners):
             noise[row].exponential_(generator=self.generators[owner])
         tokens = (scores - noise.log().to(scores)).argmax(-1)  # Gumbel's way to draw from a softmax
+        allowed = scores.gather(1, tokens[:, None])[:, 0] > -math.inf
+        if not bool(allowed.all()):
+            row = int(allowed.int().argmin())
+            raise explain(own[row : row + 1], self.rules, context.at(row))
         logs = own.gather(1, tokens[:, None])[:, 0]
         live.write(tokens, logs, live.sums + logs)
         ended = tokens == self.end
         for row in ended.nonzero()[:, 0].tolist():
-            self.keep(live, row, live.tokens[row].tolist(), live.logs[row].tolist(), float(live.sums[row]))
+            self.keep(live, own, row, live.tokens[row].tolist(), live.logs[row].tolist(), float(live.sums[row]))
         return live.select((~ended).nonzero()[:, 0].tolist()) if bool(ended.any()) else live
 
-    def widen(self, live: Live, own: Tensor, scores: Tensor) -> Live:
+    def widen(self, live: Live, own: Tensor, scores: Tensor, context: Context) -> Live:
         """Set aside the continuations that end, and go on with the best of the others."""
         chosen: list[Candidate] = []
         options = self.options(live, live.sums[:, None] + scores)
         opens = [self.set_aside(live, own, found) for found in options]
+        sums = live.sums.view(len(options), -1)
+        for number, found in enumerate(opens):
+            row = number * sums.shape[1] + int(sums[number].argmax())
+            if not found and not self.finished[live.owners[row]]:
+                raise explain(own[row : row + 1], self.rules, context.at(row))
         fan = max((len(found) for found in opens), default=0)
         for found in opens:
             if found:
@@ -259,20 +283,25 @@ class Batch:
             if item.token == self.end and (rank < self.settings.beam or self.settings.groups > 1):
                 tokens = [*live.tokens[item.row].tolist(), self.end]
                 logs = [*live.logs[item.row].tolist(), float(own[item.row, self.end])]
-                self.keep(live, item.row, tokens, logs, item.total)
+                self.keep(live, own, item.row, tokens, logs, item.total)
         going = [item for item in found if item.token != self.end][: self.settings.beam]
-        if going and self.settled(live.owners[going[0].row], max(item.total for item in going)):
+        if all(item.total == -math.inf for item in going):
+            return []
+        if self.settled(live.owners[going[0].row], max(item.total for item in going)):
             return []
         return going
 
-    def keep(self, live: Live, row: int, tokens: list[int], logs: list[float], total: float) -> None:
+    def keep(self, live: Live, own: Tensor, row: int, tokens: list[int], logs: list[float], total: float) -> None:
         """A finished hypothesis, with its score."""
+        owner = live.owners[row]
+        # at the limit nothing but the end is left: it is a cut unless the model wanted to end there too
+        cut = len(tokens) > self.limits[owner] and int(own[row].argmax()) != self.end
         seen = None if live.seen is None else live.seen[row]
         score = total / self.settings.norm(len(tokens))
         if self.settings.coverage and seen is not None:
             looked = seen.sum(0)
             score += self.settings.coverage * float(looked[looked > 0].clamp(max=1.0).log().sum())
-        self.finished[live.owners[row]].append(Hypothesis(tokens, logs, score, seen, live.duties[row].done))
+        self.finished[owner].append(Hypothesis(tokens, logs, score, seen, live.duties[row].done, cut))
 
     def settled(self, sentence: int, total: float) -> bool:
         """Whether no live hypothesis can enter the best: a sum only falls, and the norm is largest at full length."""

@@ -17,9 +17,9 @@ from torch import Tensor
 from regard.core.model import Model, Progress
 from regard.data.lines import HALVES
 from regard.data.tokenizer import Tokenizer
-from regard.decode.filters import Context, Demands, rules, shapes
-from regard.decode.search import Search
-from regard.errors import InputError, RegardError
+from regard.decode.filters import Context, Demands, explain, rules, shapes, special_tokens
+from regard.decode.search import MOST, Search
+from regard.errors import InputError
 
 Reason = Literal["end", "stop", "maximum", "context"]
 USUAL = Search(sample=True, temperature=0.8)
@@ -100,8 +100,10 @@ class Stream:
         self.prompt = writer.read(prompt, slide)
         self.strands = [Strand(writer.tokenizer, list(self.prompt), stops) for _ in range(samples)]
         self.generators = [torch.Generator().manual_seed(settings.seed * 1_000_003 + n) for n in range(samples)]
-        limits = [settings.maximum + 1] * samples
-        self.rules = rules(settings, Demands(banned=writer.never), limits, writer.tokenizer.end)
+        self.maximum = max(settings.maximum or MOST, settings.minimum)
+        limits = [self.maximum + 1] * samples
+        never = () if writer.foreign else special_tokens(writer.tokenizer)
+        self.rules = rules(settings, Demands(never=never), limits, writer.tokenizer.end)
         self.shapes = shapes(settings)
         self.state: Progress | None = None
 
@@ -134,7 +136,7 @@ class Stream:
         """Read the prompt once, whatever the number of continuations: the scores of the next token."""
         network, many = self.writer.network, len(self.strands)
         prompt = torch.tensor([self.prompt], device=network.device)
-        self.state = network.start(1, room=self.writer.room(len(self.prompt), self.settings.maximum))
+        self.state = network.start(1, room=self.writer.room(len(self.prompt), self.maximum))
         scores = network.step(prompt, self.state)
         if many > 1:
             index = torch.zeros(many, dtype=torch.long, device=network.device)
@@ -154,8 +156,6 @@ class Stream:
     def _draw(self, scores: Tensor, rows: list[int]) -> tuple[Tensor, Tensor]:
         """A token for each row, and the model's own log-probability of it."""
         own = scores.float().log_softmax(-1)
-        if not bool(own.isfinite().any(-1).all()):
-            raise RegardError("the model's scores aren't numbers: its weights are damaged", "another checkpoint")
         shaped = own
         written = torch.tensor([self.strands[row].tokens[len(self.prompt) :] for row in rows], device=own.device)
         context = Context(written.long().view(len(rows), -1), rows)
@@ -165,6 +165,10 @@ class Stream:
             noise = torch.stack([torch.empty(own.shape[1]).exponential_(generator=self.generators[n]) for n in rows])
             shaped = shaped - noise.log().to(shaped)
         tokens = shaped.argmax(-1)
+        allowed = shaped.gather(1, tokens[:, None])[:, 0] > -torch.inf
+        if not bool(allowed.all()):
+            row = int(allowed.int().argmin())
+            raise explain(own[row : row + 1], self.rules, context.at(row))
         return tokens, own.gather(1, tokens[:, None])[:, 0]
 
     def _told(self, row: int, token: int, log: float, written: int) -> Piece:
@@ -173,7 +177,7 @@ class Stream:
         if token == self.writer.tokenizer.end:
             return Piece(strand.sure(last=True), name, log, "end")
         full = context is not None and not self.slide and len(self.prompt) + written > context
-        most = written >= self.settings.maximum
+        most = written >= self.maximum
         text = strand.add(token, last=most or full)
         reason: Reason | None = "stop" if strand.stopped else "maximum" if most else "context" if full else None
         return Piece(text, name, log, reason)
@@ -228,14 +232,6 @@ class Writer:
                 )
             tokens = tokens[-self.context :]
         return tokens
-
-    @property
-    def never(self) -> list[list[int]]:
-        """Special tokens that aren't text, and aren't the end."""
-        tokenizer = self.tokenizer
-        named = (tokenizer.pad, tokenizer.unknown, tokenizer.begin, tokenizer.separator, tokenizer.mask)
-        tokens = {*named} - {tokenizer.end, None}
-        return [] if self.foreign else [[token] for token in sorted(token for token in tokens if token is not None)]
 
     def room(self, prompt: int, maximum: int) -> int:
         """Positions to allocate ahead."""

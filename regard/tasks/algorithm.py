@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from regard.core.model import Model
 from regard.core.spec import Rate
 from regard.data.batches import BatchSpec
+from regard.data.lexicon import Lexicon
 from regard.data.prepared import Prepared
 from regard.data.sample import Sample
-from regard.decode.search import Search
+from regard.decode.pipeline import Translator
 from regard.tasks.translation import Translate, Translation
 
 
@@ -22,7 +24,13 @@ class Algorithm(Translation):
 
     kind: Literal["algorithm"] = "algorithm"  # type: ignore[assignment]
     smoothing: Rate = 0.0
-    search: Search = Search(maximum=2**16)
+
+    def speaker(self, network: Model, lexicon: Lexicon) -> Translator:
+        found = super().speaker(network, lexicon)
+        # runs of an earlier version kept 2**16 and meant by it what no maximum means now
+        if found.search.maximum == 2**16:
+            found.search = found.search.replace(maximum=None)
+        return found
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Solve:
         return Solve(self, prepared, batches, seed)

@@ -75,9 +75,8 @@ class Translation(TaskSpec):
 
     def speaker(self, network: Model, lexicon: Lexicon) -> Translator:
         source, target = lexicon.tokenizers
-        if network.encoder is not None:
-            return Translator(network, source, target, self.search)
-        return Translator(Prompted(network), source, target, self.search)
+        scorer = network if network.encoder is not None else Prompted(network)
+        return Translator(scorer, source, target, self.search, lexicon.foreign)
 
     def reported(self, measures: dict[str, Any], samples: Sequence[Sample], texts: Sequence[str]) -> dict[str, Any]:
         """What there is to say of translations, by their measures."""

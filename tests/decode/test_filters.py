@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.data.tokenizer import TokenizerSpec
 from regard.decode.filters import (
     Banned,
     Context,
@@ -15,13 +16,16 @@ from regard.decode.filters import (
     Maximum,
     Minimum,
     MinP,
+    Never,
     NoRepeat,
+    Owed,
     Prefix,
     Repetition,
     Temperature,
     TopK,
     TopP,
     Typical,
+    special_tokens,
 )
 
 WORDS = 7
@@ -103,6 +107,21 @@ def test_banned() -> None:
     for found, row in zip(kept(Banned(sequences)), TOKENS.tolist(), strict=True):
         ends = {word for word in range(WORDS) if any([*row, word][-len(s) :] == s for s in sequences)}
         assert found == set(range(WORDS)) - ends
+
+
+def test_special_tokens_are_never_written() -> None:
+    assert kept(Never([0, 5])) == [set(range(WORDS)) - {0, 5}] * 40
+    tokenizer = TokenizerSpec(pieces="word").train(["a b"], ["[SEP]", "[MASK]"])
+    specials = {"[PAD]", "[UNK]", "[BOS]", "[SEP]", "[MASK]"}
+    assert set(tokenizer.pieces(special_tokens(tokenizer))) == specials  # all but the end
+
+
+def test_no_end_while_words_are_owed_and_there_is_room() -> None:
+    rule, every = Owed([10, 9], end=2), set(range(WORDS))
+    found = rule(SCORES, Context(TOKENS, [0, 1] * 20, [0, 1, 2]))
+    ends = [not bool(row[2].isneginf()) for row in found]
+    assert ends == [False, True, False, *[True] * 37]
+    assert kept(rule) == [every] * 40
 
 
 def test_minimum_and_maximum() -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from regard.core.model import Model
 from regard.data.tokenizer import TokenizerSpec
+from regard.decode.filters import special_tokens
 from regard.decode.pipeline import Translator, Wishes, ensemble, limit
+from regard.decode.prompted import Prompted
 from regard.decode.search import Search
-from regard.errors import RegardError
+from regard.errors import InputError, RegardError
 from regard.models import preset
 
 TEXTS = ["the cat sees the dog", "", "a dog", "the green cat", "   ", "a cat sees a green dog"]
-TOKENIZER = TokenizerSpec(pieces="word", vocabulary=50).train([*TEXTS, "le chat voit vert un chien"])
+WORDS = [*TEXTS, "le chat voit vert un chien"]
+TOKENIZER = TokenizerSpec(pieces="word", vocabulary=50).train(WORDS)
+JOINED = TokenizerSpec(pieces="word", vocabulary=50).train(WORDS, ["[SEP]"])  # for a decoder alone
 
 
 def speaker(seed: int = 0, kind: str = "transformer-tiny") -> Translator:
@@ -56,16 +62,82 @@ def test_wishes_are_kept() -> None:
         assert "chien" not in words
 
 
-def test_a_translation_that_does_not_end_is_stopped_by_the_length_of_its_source() -> None:
-    translator = speaker()
+def prefer(translator: Translator, token: int, score: float) -> Translator:
+    """One whose model likes a token by so much more than any other."""
     assert isinstance(translator.network, Model)
     head = translator.network.head
     assert head is not None
-    # the end is never the best word, so only the limit can bring it
-    head.bias = torch.nn.Parameter(torch.zeros(len(TOKENIZER)).index_fill(0, torch.tensor(TOKENIZER.end), -1e4))
-    for found in translator.translate_all(["a dog", "a cat sees a green dog"]):
+    head.bias = torch.nn.Parameter(torch.zeros(len(TOKENIZER)).index_fill(0, torch.tensor(token), score))
+    return translator
+
+
+def endless(kind: str = "transformer-tiny") -> Translator:
+    """One whose model never wants to end, so that only a limit can stop it."""
+    return prefer(speaker(kind=kind), TOKENIZER.end, -1e4)
+
+
+def test_a_translation_that_does_not_end_is_stopped_by_the_length_of_its_source() -> None:
+    for found in endless().translate_all(["a dog", "a cat sees a green dog"]):
         written, read = len(found[0].tokens) - 1, len(found[0].source_tokens) - 1
         assert written == limit(read) == 2 * read + 20
+        assert found[0].as_json()["cut"] == "source"
+
+
+@pytest.mark.parametrize("maximum", [3, 90])
+@pytest.mark.parametrize("how", [{"beam": 3}, {"sample": True}], ids=str)
+def test_a_maximum_that_is_asked_for_is_kept_and_what_it_cuts_is_told(maximum: int, how: dict[str, Any]) -> None:
+    for (found,) in endless().translate_all(["a dog", "a cat sees a green dog"], Search(maximum=maximum, **how)):
+        assert len(found.tokens) == maximum + 1
+        assert found.cut == "maximum"
+    ended = prefer(speaker(), TOKENIZER.end, 1e4).translate("a dog", maximum=maximum)
+    assert ended.cut is None
+    assert "cut" not in ended.as_json()
+
+
+def test_a_translators_own_maximum_holds_unless_another_is_given() -> None:
+    translator = endless()
+    translator.search = Search(maximum=7)
+    assert len(next(translator.translate_all(["a dog"], Search(beam=2)))[0].tokens) == 8
+    assert len(translator.translate("a dog", maximum=9).tokens) == 10
+
+
+def test_a_table_of_positions_cuts_and_says_so() -> None:
+    torch.manual_seed(0)
+    model = preset("gpt2", width=16, depth=1, heads=2, context=12, vocabulary=len(JOINED)).build().eval()
+    translator = Translator(Prompted(model), JOINED, JOINED)
+    found = translator.translate("the cat sees", maximum=50, minimum=8)
+    assert len(found.tokens) - 1 == 12 - 3 - 1  # places, less the source and the separator
+    assert found.cut == "context"
+
+
+@pytest.mark.parametrize("how", [{"beam": 1}, {"beam": 4}, {"beam": 4, "groups": 2}, {"sample": True}], ids=str)
+def test_special_tokens_are_never_written(how: dict[str, Any]) -> None:
+    """Even where the model likes nothing better; the probabilities that are told stay the model's own."""
+    for token in special_tokens(TOKENIZER):
+        found = prefer(speaker(), token, 200.0).translate("the green cat", **how)
+        assert TOKENIZER.pieces([token])[0] not in found.tokens
+        assert max(found.log_probabilities) < -5  # all the rest of the probability lies on what may not be written
+
+
+def test_wishes_that_the_model_has_no_tokens_for_are_refused() -> None:
+    for wishes in (Wishes(prefix="le zèbre"), Wishes(required=["zèbre"])):
+        with pytest.raises(InputError, match=r"zèbre.*can't be written"):
+            speaker().translate_all(["a dog"], Search(beam=3), wishes)
+
+
+@pytest.mark.parametrize("kind", ["seq2seq", "decoder"])
+def test_a_model_that_does_not_look_says_so_instead_of_failing(kind: str) -> None:
+    if kind == "decoder":
+        model = preset("decoder-tiny", width=16, depth=1, heads=2, vocabulary=len(JOINED)).build().eval()
+        translator = Translator(Prompted(model), JOINED, JOINED)
+    else:
+        translator = speaker(kind=kind)
+    found = translator.translate("the green cat", attention=True, beam=3)
+    assert found.attention is None
+    assert "attention" not in found.as_json()
+    assert translator.unseeing is not None
+    assert ("one vector" if kind == "seq2seq" else "beginning of its own text") in translator.unseeing
+    assert speaker().unseeing is None
 
 
 def test_a_least_length_is_kept_even_past_that() -> None:

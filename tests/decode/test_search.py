@@ -12,7 +12,7 @@ from regard.core.model import Model
 from regard.decode.ensemble import Ensemble
 from regard.decode.filters import Demands
 from regard.decode.search import Hypothesis, Search, search
-from regard.errors import SpecError
+from regard.errors import RegardError, SpecError
 from regard.models import preset
 
 WORDS, BEGIN, END, LONGEST = 5, 0, 1, 4
@@ -176,6 +176,7 @@ def diverse_by_hand(model: Model, row: int, groups: int, diversity: float, setti
     written: list[list[int]] = [[] for _ in range(groups)]
     logs: list[list[float]] = [[] for _ in range(groups)]
     finished: list[Hypothesis] = []
+    assert settings.maximum is not None
     for step in range(settings.maximum + 1):
         cost, once = torch.zeros(WORDS), False
         for group in range(groups):
@@ -277,3 +278,82 @@ def test_finished_sentences_leave_the_batch() -> None:
 def test_impossible_settings_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match=next(iter(reversed(settings))) if "minimum" not in settings else "minimum"):
         Search.parse(settings)
+
+
+@pytest.mark.parametrize("how", [{"beam": 3}, {"beam": 4, "groups": 2}, {"sample": True}, {}], ids=str)
+@torch.no_grad()
+def test_rules_that_leave_nothing_are_named_however_it_is_searched(how: dict[str, Any]) -> None:
+    """Four words can be written once each, and then nothing is left but the end, which may not come yet."""
+    settings = Search(no_repeat=1, minimum=9, maximum=20, **how)
+    with pytest.raises(SpecError, match=r"after 3 tokens.*no_repeat=1 and the banned words and minimum=9") as error:
+        run(MODELS["transformer-tiny"], settings, Demands(banned=[[0]]))
+    assert "a smaller minimum" in error.value.hint
+
+
+@pytest.mark.parametrize("how", [{"beam": 3}, {"sample": True}], ids=str)
+@torch.no_grad()
+def test_a_prefix_that_is_banned_is_named(how: dict[str, Any]) -> None:
+    demands = Demands(prefixes=[[], [3, 4], []], banned=[[3, 4]])
+    with pytest.raises(SpecError, match=r"after 1 tokens: the banned words and the prefix exclude all 5"):
+        run(MODELS["seq2seq"], Search(maximum=6, **how), demands)
+
+
+@pytest.mark.parametrize("how", [{"beam": 3}, {"beam": 4, "groups": 2}, {"sample": True}], ids=str)
+@torch.no_grad()
+def test_only_scores_that_are_no_numbers_are_called_damaged(how: dict[str, Any]) -> None:
+    model = made()
+    for weight in model.parameters():
+        weight.fill_(torch.nan)
+    with pytest.raises(RegardError, match="weights are damaged"):
+        run(model, Search(**how))
+
+
+@torch.no_grad()
+def test_a_group_without_continuations_leaves_the_others_their_places() -> None:
+    """Words come once each, so groups run dry at different steps; what they finished before is the answer."""
+    settings = Search(beam=4, groups=4, best=4, no_repeat=1, diversity=0.9, maximum=20)
+    for found in run(MODELS["transformer-tiny"], settings):
+        for item in found:
+            assert len(set(item.tokens)) == len(item.tokens)
+            assert item.score == pytest.approx(sum(item.log_probabilities) / settings.norm(len(item.tokens)), abs=1e-4)
+
+
+@pytest.mark.parametrize("how", [{"beam": 4, "groups": 2}, {"beam": 4, "sample": True}], ids=str)
+def test_required_words_are_refused_where_they_cannot_be_kept(how: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="required words") as error:
+        run(MODELS["transformer-tiny"], Search(**how), Demands(required=[[[3]], [], []]))
+    assert error.value.hint in ("groups=1", "sample=false")
+
+
+def test_coverage_is_refused_where_nothing_looks_at_the_source() -> None:
+    with pytest.raises(SpecError, match=r"coverage: 0\.4"):
+        run(MODELS["seq2seq"], Search(beam=3, coverage=0.4))
+
+
+@torch.no_grad()
+def test_a_model_without_attention_gives_none() -> None:
+    for (found,) in run(MODELS["seq2seq"], Search(beam=3, maximum=6), attention=True):
+        assert found.attention is None
+
+
+@pytest.mark.parametrize("how", [{"beam": 3}, {"sample": True}], ids=str)
+@torch.no_grad()
+def test_a_cut_is_told_from_an_end(how: dict[str, Any]) -> None:
+    """With no room for more, a sentence is cut exactly where the model's best word wasn't the end."""
+    cuts = set()
+    for model, words in itertools.product(MODELS.values(), range(1, 5)):
+        for row, (found,) in enumerate(run(model, Search(maximum=words, **how))):
+            memory = model.encode(SOURCES[row : row + 1], VALID[row : row + 1])
+            last = model(torch.tensor([[BEGIN, *found.tokens[:-1]]]), memory)[0, -1]
+            assert found.cut == (len(found.tokens) == words + 1 and int(last.argmax()) != END)
+            cuts.add(found.cut)
+    assert cuts == {True, False}
+
+
+@torch.no_grad()
+def test_each_sentence_has_a_limit_of_its_own_and_the_bound_is_exact_there_too() -> None:
+    model, settings = MODELS["luong-feed"], Search(beam=WIDE, best=3)
+    most = [1, 3, 2]
+    for row, found in enumerate(run(model, settings, Demands(most=most))):
+        expected = [item for item in scored(model, row, settings) if len(item.tokens) <= most[row] + 1][:3]
+        assert [item.tokens for item in found] == [item.tokens for item in expected]

@@ -7,8 +7,9 @@ import torch
 
 from regard.core.model import Model
 from regard.data.tokenizer import Tokenizer, TokenizerSpec
+from regard.decode.filters import special_tokens
 from regard.decode.writer import Strand, Writer, overlap
-from regard.errors import InputError
+from regard.errors import InputError, RegardError, SpecError
 from regard.models import preset
 
 TEXTS = ["Ça va très bien, merci beaucoup.", "日本語のテキスト", "naïve café 👍🏽 ok", "plain text, nothing more"]
@@ -35,8 +36,7 @@ def test_greedy_writing_is_what_the_whole_model_says(writer: Writer) -> None:
     for _ in range(8):
         with torch.no_grad():
             scores = writer.network(torch.tensor([tokens]))[0, -1]
-        for (banned,) in writer.never:
-            scores[banned] = -torch.inf
+        scores[special_tokens(writer.tokenizer)] = -torch.inf
         tokens.append(int(scores.argmax()))
     (found,) = writer.write("abc", sample=False, maximum=8)
     expected = tokens[4:]
@@ -169,3 +169,29 @@ def test_a_recurrence_has_no_end_of_context(letters: Tokenizer) -> None:
 def test_a_beam_is_refused(writer: Writer) -> None:
     with pytest.raises(InputError, match="token by token"):
         writer.write("a", beam=3, sample=False)
+
+
+@pytest.mark.parametrize("sample", [True, False])
+def test_rules_that_leave_nothing_are_named(writer: Writer, sample: bool) -> None:
+    """Nine letters come once each, and then only the end is left, which may not come yet."""
+    with pytest.raises(SpecError, match=r"after 9 tokens: .*no_repeat=1.*minimum=15"):
+        writer.write("ab", sample=sample, no_repeat=1, minimum=15, maximum=20)
+
+
+@pytest.mark.parametrize("sample", [True, False])
+def test_only_scores_that_are_no_numbers_are_called_damaged(letters: Tokenizer, sample: bool) -> None:
+    broken = model(len(letters), heads=2)
+    for weight in broken.parameters():
+        weight.data.fill_(torch.nan)
+    with pytest.raises(RegardError, match="weights are damaged"):
+        Writer(broken, letters, 24).write("ab", sample=sample)
+
+
+@pytest.mark.parametrize("sample", [True, False])
+def test_special_tokens_are_never_written(letters: Tokenizer, sample: bool) -> None:
+    network = model(len(letters), heads=2)
+    assert network.head is not None
+    for token in special_tokens(letters):
+        network.head.bias = torch.nn.Parameter(torch.zeros(len(letters)).index_fill(0, torch.tensor(token), 20.0))
+        (found,) = Writer(network, letters, 24).write("ab", sample=sample, maximum=6)
+        assert letters.pieces([token])[0] not in found.tokens
