@@ -52,6 +52,8 @@ def index(noun: str, lines: Iterable[str], folder: Path) -> list[Path]:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: is there already", "--index ANOTHER")
     kept = numbered(lines)
+    if not kept:
+        raise InputError("there is nothing to index: no line has text in it")
     vectors = embedder(noun).embed([line for _, line in kept])
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / VECTORS, vectors.numpy(), allow_pickle=False)

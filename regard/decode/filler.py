@@ -8,7 +8,7 @@ import torch
 
 from regard.core.model import Model
 from regard.data.tokenizer import MASK, Tokenizer
-from regard.decode.writer import readable
+from regard.decode.given import check_text
 from regard.errors import InputError, SpecError
 
 
@@ -38,7 +38,7 @@ class Filler:
     @torch.no_grad()
     def fill(self, text: str, best: int = 5) -> Filled:
         """The likeliest words for each `[MASK]`: `fill("the [MASK] cat")`."""
-        readable(text)
+        check_text(text, "one text at a time")
         tokenizer, network = self.tokenizer, self.network
         mask = needs_mask(tokenizer, "this model's tokenizer")
         own = str(tokenizer.engine.id_to_token(mask))

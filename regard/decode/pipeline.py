@@ -13,6 +13,7 @@ from regard.data.batches import padded
 from regard.data.tokenizer import Tokenizer
 from regard.decode.ensemble import Ensemble
 from regard.decode.filters import Demands, special_tokens
+from regard.decode.given import check_text, check_texts
 from regard.decode.prompted import Prompted
 from regard.decode.search import Hypothesis, Search, search
 from regard.errors import InputError, RegardError
@@ -95,6 +96,7 @@ class Translator:
 
         `attention`: with what each token looked at; None for a model that doesn't look (`unseeing` says why).
         """
+        check_text(text, "translate_all(texts)")
         chosen = self.search.replace(**settings)
         return next(self.translate_all([text], chosen, attention=attention))[0]
 
@@ -108,6 +110,7 @@ class Translator:
         rows: int = ROWS,
     ) -> Iterator[list[Translation]]:
         """The best translations of each text, in order; an empty text has one, the empty one."""
+        check_texts(texts, "translate(text), or translate_all([text])")
         sources = self.source.encode([text.strip() for text in texts])
         order = sorted((n for n, source in enumerate(sources) if source), key=lambda n: len(sources[n]))
         found: dict[int, list[Translation]] = {

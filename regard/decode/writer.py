@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from regard.core.model import Model, Progress
-from regard.data.lines import HALVES
 from regard.data.tokenizer import Tokenizer
 from regard.decode.filters import Context, Demands, explain, rules, shapes, special_tokens
+from regard.decode.given import check_text
 from regard.decode.search import MOST, Search
 from regard.errors import InputError
 
@@ -219,7 +219,7 @@ class Writer:
 
     def read(self, prompt: str, slide: bool = False) -> list[int]:
         """The prompt's tokens; one that is too long is an error, unless it may be cut."""
-        readable(prompt)
+        check_text(prompt, "one prompt at a time")
         if self.foreign and prompt:
             tokens: list[int] = self.tokenizer.engine.encode(prompt, add_special_tokens=True).ids
         else:
@@ -236,12 +236,6 @@ class Writer:
     def room(self, prompt: int, maximum: int) -> int:
         """Positions to allocate ahead."""
         return min(prompt + maximum, self.context or prompt + maximum)
-
-
-def readable(text: str) -> None:
-    """Insist on text that a tokenizer can take."""
-    if HALVES.search(text):
-        raise InputError("the text isn't UTF-8: it has bytes that are no characters", "iconv -f latin1 -t utf-8")
 
 
 def joined(pieces: Sequence[Piece]) -> Text:

@@ -23,6 +23,7 @@ from regard.data.lexicon import Lexicon
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import SEPARATOR, Tokenizer
+from regard.decode.given import check_text
 from regard.errors import InputError, SpecError
 from regard.tasks.entropy import cross_entropy
 from regard.tasks.measures import labelled
@@ -170,7 +171,12 @@ class Classifier:
         return self.classify_all([(text, second)])[0]
 
     def classify_all(self, texts: Sequence[tuple[str, str]], pulse: Pulse = lambda: None) -> list[Verdict]:
-        """The same for many, in their order."""
+        """The same for many pairs, in their order; the second of a pair is empty where there is one text."""
+        for pair in texts:
+            if isinstance(pair, str) or len(pair) != 2:
+                raise InputError(f"classify_all takes pairs of texts, and this is {pair!r:.60}", '[(text, ""), …]')
+            for text in pair:
+                check_text(text, "classify_all([(text, second), …])")
         found: dict[int, Verdict] = {}
         for group, logits in self._scored(texts, pulse):
             for n, row in zip(group, logits.softmax(-1).tolist(), strict=True):

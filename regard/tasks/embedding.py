@@ -23,6 +23,7 @@ from regard.data.lexicon import Lexicon
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import Tokenizer
+from regard.decode.given import check_texts
 from regard.errors import InputError
 from regard.tasks.measures import ratio
 from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
@@ -134,8 +135,9 @@ class Embedder:
     @torch.no_grad()
     def embed(self, texts: Sequence[str], pulse: Pulse = lambda: None) -> Tensor:
         """(texts, width), in their order."""
+        check_texts(texts, "embed([text])")
         if not texts:
-            raise InputError("there is no text to make a vector of")
+            return self.embed(["nothing"])[:0]  # as wide as the others would be
         rows = self._cut(texts)
         order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
         found: dict[int, Tensor] = {}

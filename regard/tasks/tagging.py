@@ -25,6 +25,7 @@ from regard.data.lexicon import Lexicon
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import Tokenizer
+from regard.decode.given import check_texts
 from regard.errors import InputError
 from regard.tasks.measures import labelled
 from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
@@ -261,7 +262,9 @@ class Tagger:
 
     @torch.no_grad()
     def tag_all(self, sentences: Sequence[Sequence[str]], pulse: Pulse = lambda: None) -> list[list[str]]:
-        """The tags of many sentences, in their order."""
+        """The tags of many sentences, each a list of words, in their order; one without words has none."""
+        for words in sentences:
+            check_texts(words, "tag(sentence)")
         letters = {letter: number for number, letter in enumerate(self.lexicon.letters, 2)}
         rows = [
             Row(
@@ -272,8 +275,8 @@ class Tagger:
             )
             for words, (tokens, first) in zip(sentences, pieces(sentences, self.lexicon.tokenizer), strict=True)
         ]
-        order = sorted(range(len(rows)), key=lambda n: len(rows[n].tokens))
-        found: dict[int, list[str]] = {}
+        found: dict[int, list[str]] = {n: [] for n, row in enumerate(rows) if not row.first}
+        order = sorted((n for n in range(len(rows)) if n not in found), key=lambda n: len(rows[n].tokens))
         for begin in range(0, len(order), ROWS):
             pulse()
             group = order[begin : begin + ROWS]

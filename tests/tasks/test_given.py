@@ -1,0 +1,75 @@
+"""What people hand in: nothing, one text, several; whoever answers takes what it says and refuses what it would misread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from regard.core.model import Model
+from regard.data.lexicon import Lexicon
+from regard.data.tokenizer import MASK, SEPARATOR, TokenizerSpec
+from regard.decode.filler import Filler
+from regard.decode.pipeline import Translator
+from regard.decode.writer import Writer
+from regard.errors import InputError
+from regard.models import preset
+from regard.tasks.classification import Classification, Classifier
+from regard.tasks.embedding import Embedder, Embedding
+from regard.tasks.tagging import Spelling, Tagger, Tagging
+
+WORDS = TokenizerSpec(pieces="word").train(["the green cat sees a dog"], [SEPARATOR, MASK])
+LEXICON = Lexicon((WORDS, WORDS), ["one", "two"], list("abcdefghinorst"))
+SIZES = {"width": 16, "depth": 1, "heads": 2, "hidden": 32, "vocabulary": len(WORDS)}
+
+
+def made(kind: str, task: Any = None) -> Model:
+    torch.manual_seed(0)
+    spec = preset(kind, **SIZES)
+    return (spec if task is None else task.fitted(spec, LEXICON)).build().eval()
+
+
+TRANSLATOR = Translator(made("transformer-tiny"), WORDS, WORDS)
+CLASSIFIER = Classifier(made("bert-tiny", Classification()), LEXICON)
+SPELLING = Tagging(spelling=Spelling(size=4, width=8))
+TAGGERS = [Tagger(made("bert-tiny", task), LEXICON, task) for task in (Tagging(), SPELLING)]
+EMBEDDER = Embedder(made("bert-tiny", Embedding()), WORDS)
+
+
+def test_nothing_in_is_nothing_out() -> None:
+    assert list(TRANSLATOR.translate_all([])) == []
+    assert CLASSIFIER.classify_all([]) == []
+    assert EMBEDDER.embed([]).shape == (0, EMBEDDER.embed(["the cat"]).shape[1])
+    for tagger in TAGGERS:
+        assert tagger.tag_all([]) == []
+        assert tagger.tag("") == tagger.tag([]) == []
+
+
+@pytest.mark.parametrize("tagger", TAGGERS, ids=["plain", "spelled"])
+def test_a_sentence_without_words_has_no_tags_and_changes_nothing_for_its_neighbours(tagger: Tagger) -> None:
+    assert tagger.tag_all([[]]) == tagger.tag_all([[], []])[:1] == [[]]
+    cat = ["the", "cat"]
+    assert tagger.tag_all([[], cat, []]) == [[], tagger.tag_all([cat])[0], []]
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda: TRANSLATOR.translate(["a", "b"]), "translate_all"),  # type: ignore[arg-type]
+        (lambda: TRANSLATOR.translate_all("a cat"), "translate(text)"),
+        (lambda: TRANSLATOR.translate_all(["a", None]), "list of strings"),  # type: ignore[list-item]
+        (lambda: CLASSIFIER.classify(["a", "b"]), "classify_all"),  # type: ignore[arg-type]
+        (lambda: CLASSIFIER.classify_all(["ab", "cd"]), '(text, "")'),  # type: ignore[list-item]
+        (lambda: EMBEDDER.embed("a cat"), "embed([text])"),
+        (lambda: TAGGERS[0].tag_all("a cat"), "tag(sentence)"),
+        (lambda: TAGGERS[0].tag_all(["a cat"]), "tag(sentence)"),
+        (lambda: Writer(made("llama-tiny"), WORDS, 64).write(["a"]), "one prompt"),  # type: ignore[arg-type]
+        (lambda: Filler(made("bert-tiny"), WORDS).fill(["a [MASK]"]), "one text"),  # type: ignore[arg-type]
+    ],
+)
+def test_one_text_for_several_and_several_for_one_are_refused(call: Callable[[], Any], hint: str) -> None:
+    with pytest.raises(InputError) as error:
+        call()
+    assert hint in error.value.hint
