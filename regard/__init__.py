@@ -6,6 +6,8 @@ Importing this imports nothing heavy; each name is loaded when it is first asked
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,6 +41,17 @@ SURFACE = {
     "search": "regard.decode.search",
 }
 __all__ = sorted(SURFACE)  # noqa: PLE0605
+
+
+class Surface(ModuleType):
+    """This package. Importing a submodule binds its name here; a public name of the same spelling keeps its place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in SURFACE or value is not sys.modules.get(f"{__name__}.{name}"):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = Surface
 
 
 def __getattr__(name: str) -> Any:

@@ -81,6 +81,28 @@ def test_help_imports_no_torch_and_is_quick() -> None:
     assert min(times) < 0.8  # of computing; under 0.3 s on a quiet machine, and a busy one slows down what computes
 
 
+def test_public_names_stay_themselves_whatever_is_imported() -> None:
+    """A submodule of the same name doesn't take a public name's place, by whatever path it is imported."""
+    code = """
+import importlib, pkgutil, sys
+import regard
+before = {name: getattr(regard, name) for name in regard.__all__}
+for module in pkgutil.walk_packages(regard.__path__, "regard."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+import regard.outline
+from regard.outline import Outline
+importlib.reload(sys.modules["regard.outline"])
+for name, module in regard.SURFACE.items():
+    assert getattr(regard, name) is getattr(sys.modules[module], name), name
+    assert callable(getattr(regard, name)), name
+    assert name == "outline" or getattr(regard, name) is before[name], name
+from regard import outline
+print(outline(regard.preset("gpt2", depth=1), "gpt2").parameters > 0)
+"""
+    assert python(code).strip() == "True"
+
+
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     import regard
 

@@ -1,5 +1,6 @@
-"""What a user hands in: one text is a string, several are a list of them. A string is a sequence of strings too, letter by
-letter, so the wrong one of the two would be answered without a word.
+"""What a user hands in: one text is a string, several are a list of them.
+
+A string is a sequence of strings too, letter by letter, so the wrong one of the two would be answered without a word.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What people hand in: nothing, one text, several; whoever answers takes what it says and refuses what it would misread."""
+"""What people hand in: nothing, one text, or several; what would be misread is refused."""
 
 from __future__ import annotations
 
