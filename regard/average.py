@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 
 import torch
 from torch import Tensor
@@ -19,8 +20,12 @@ def average(folder: Path, last: int = 0, best: int = 0) -> tuple[Checkpoint, lis
     chosen = _best(store, best) if best else store.numbered()[-last:]
     wanted = best or last
     if len(chosen) < wanted:
-        kept = f"train.best={wanted}" if best else f"train.keep={wanted}"
-        raise CheckpointError(f"{folder}: {wanted} checkpoints are asked for and {len(chosen)} are there", kept)
+        option, setting = ("--best", "train.best") if best else ("--last", "train.keep")
+        fewer = f"regard average {quote(str(folder))} {option} {len(chosen)}, or " if len(chosen) > 1 else ""
+        raise CheckpointError(
+            f"{folder}: {wanted} checkpoints are asked for and {len(chosen)} are there: {setting} says how many stay",
+            f"{fewer}{setting}={wanted} when it is trained",
+        )
     checkpoints = [verified(found.path) for found in chosen]
     tensors = mean([weights(found) for found in checkpoints])
     steps = [found.step for found in checkpoints]

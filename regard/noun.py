@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 import torch
@@ -38,7 +39,7 @@ S = TypeVar("S")
 def no_run(folder: Path) -> CheckpointError:
     """What there is to say of a folder that isn't a run."""
     there = "there is no such folder" if not folder.exists() else f"there is no {RUN} in it"
-    return CheckpointError(f"{folder}: not a run, {there}", f"regard train CONFIG out={folder}")
+    return CheckpointError(f"{folder}: not a run, {there}", f"regard train CONFIG {quote(f'out={folder}')}")
 
 
 def found(noun: str) -> Checkpoint:
@@ -52,13 +53,17 @@ def found(noun: str) -> Checkpoint:
     if match := re.fullmatch(r"step-(\d+)", which):
         return store.at(int(match[1]))
     if which not in ("", "best", "latest", "average"):
-        raise RegardError(f"{noun}: {which!r} is no checkpoint", f"{name}@best, @latest, @average or @step-N")
+        raise RegardError(
+            f"{noun}: {which!r} is no checkpoint", f"{quote(f'{name}@best')}, @latest, @average or @step-N"
+        )
     wanted = average.latest() if which in ("", "average") else None
     if wanted is None and which == "average":
-        raise CheckpointError(f"{name}: there is no average", f"regard average {name} --last 5")
+        raise CheckpointError(f"{name}: there is no average", f"regard average {quote(name)} --last 2")
     newest = wanted or store.latest()
     if newest is None:
-        raise CheckpointError(damaged[0] if damaged else f"{name}: nothing was saved yet", f"regard resume {name}")
+        raise CheckpointError(
+            damaged[0] if damaged else f"{name}: nothing was saved yet", f"regard resume {quote(name)}"
+        )
     for line in damaged:
         print(f"regard: {line}; an older one is used", file=sys.stderr)
     if which in ("latest", "average") or wanted is not None:
@@ -198,19 +203,15 @@ def asked(noun: str, kind: type[S], wants: str) -> S:
     if isinstance(speaker, Parts):
         raise InputError(f"{noun}: there is no tokenizer in it", "regard.load(NOUN).model is the network")
     if not isinstance(speaker, kind):
-        what = type(speaker).__name__.lower()
-        raise InputError(f"{noun}: it is a {what}, and {wants}", f"regard {VERBS.get(what, 'eval')} {noun}")
+        raise InputError(f"{noun}: it is a {type(speaker).__name__.lower()}, and {wants}", speaker.command(noun))
     return speaker
 
 
-VERBS = {
-    "translator": "translate",
-    "writer": "generate",
-    "filler": "fill",
-    "classifier": "classify",
-    "tagger": "tag",
-    "embedder": "embed",
-}
+def usage(noun: str) -> str:
+    """What one types to use a run; its model isn't loaded for that."""
+    checkpoint = found(noun)
+    task = TaskSpec.parse(checkpoint.json("state").get("task", "translation"))
+    return task.choose_speaker(ModelSpec.parse(checkpoint.json("spec"))).command(noun)
 
 
 def brought(checkpoint: Checkpoint) -> dict[str, Any] | None:

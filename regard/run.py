@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, ClassVar, Literal, Self
 
 import torch
@@ -226,7 +227,8 @@ class Run:
         """Insist that the folder is free: nothing is in it, or only what a killed process of ours left."""
         folder = self.folder
         if (folder / RUN).exists():
-            raise RegardError(f"{folder}: a run is there already", f"regard resume {folder}, or out=ANOTHER")
+            again = f"regard resume {quote(str(folder))}, or out=ANOTHER"
+            raise RegardError(f"{folder}: a run is there already", again)
         if folder.exists() and not folder.is_dir():
             raise RegardError(f"{folder}: is there already and isn't a folder", "out=ANOTHER")
         half = _says(folder / PREPARING, re.escape(MADE))
@@ -234,7 +236,9 @@ class Run:
         ours |= {"lock"} if _says(folder / "lock", r"(process \d+)?") else set()
         strange = sorted({item.name for item in folder.iterdir()} - ours) if folder.exists() else []
         if strange:
-            raise RegardError(f"{folder}: is there already and isn't a run: {strange[0]} is in it", f"out={folder}/run")
+            raise RegardError(
+                f"{folder}: is there already and isn't a run: {strange[0]} is in it", quote(f"out={folder}/run")
+            )
 
     def _clear(self) -> str | None:
         """Delete what a run that was never finished left of its data and its start; what holds others' files."""
@@ -382,7 +386,7 @@ class Run:
             self.store,
             prepared.lexicon.files(),
             identity,
-            f"regard resume {self.folder}",
+            f"regard resume {quote(str(self.folder))}",
         )
 
     @contextmanager

@@ -32,6 +32,12 @@ def test_the_run_files_are_run_files() -> None:
         RunSpec.parse(yaml.safe_load(block))
 
 
+def test_as_many_checkpoints_stay_as_the_readme_averages() -> None:
+    (count,) = re.findall(r"regard average \S+ --last (\d+)", README)
+    run = next(yaml.safe_load(block) for block in blocks("yaml") if "runs/mine" in block)
+    assert RunSpec.parse(run).train.keep >= int(count)
+
+
 def test_the_commands_run() -> None:
     commands = re.findall(r"^\.venv/bin/regard (.*?)\s*(?:#.*)?$", README, re.MULTILINE)
     assert len(commands) == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Literal
 
 import typer
@@ -34,7 +35,7 @@ def bring(
         print(f"difference   {found.largest_difference:.2g} at most, from transformers on random tokens with pads")
     if found.run is not None:
         print(f"run          {found.run}")
-    hint(f"regard import {found.folder} --check" if not check else f"regard show {found.family}")
+    hint(f"regard import {quote(str(found.folder))} --check" if not check else f"regard show {found.family}")
 
 
 @app.command()
@@ -53,4 +54,4 @@ def export(
     written = [str(path) for path in send(run, to, folder)]
     print(json.dumps({"to": to, "files": written}) if as_json else "\n".join(written))
     if to == "hf":
-        hint(f"regard import {folder} --check")
+        hint(f"regard import {quote(str(folder))} --check")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import join, quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,6 +47,8 @@ def resume(
 
 def finished(run: Fitted, as_json: bool) -> None:
     """What a training that came to its end has to say."""
+    from regard.noun import usage
+
     moment, measures = run.report.moment, dict(run.report.measures or {})
     facts = {"run": str(run.folder), "reason": run.report.reason, "steps": moment.step, "tokens": moment.tokens}
     facts |= {"seconds": round(moment.seconds, 1), **measures}
@@ -53,22 +56,9 @@ def finished(run: Fitted, as_json: bool) -> None:
         print(json.dumps(facts))
     else:
         print("  ".join(f"{name} {shown(value)}" for name, value in facts.items() if not isinstance(value, dict)))
-    hint(f"{uses(run.folder)}, regard eval {run.folder}, or regard plot {run.folder}")
-
-
-def uses(run: Path) -> str:
-    """What one types to use a run."""
-    from regard.run import Run
-
-    ways = {
-        "language": f'regard generate {run} --prompt "…"',
-        "masking": f'regard fill {run} "… [MASK] …"',
-        "classification": f"regard classify {run} FILE",
-        "tagging": f"regard tag {run} FILE",
-        "embedding": f"regard search FILE QUERY --model {run}",
-        "regression": f"regard eval {run}",
-    }
-    return ways.get(Run.open(run).spec.task.kind, f"regard translate {run} < FILE")
+    name = quote(str(run.folder))
+    ways = dict.fromkeys([usage(str(run.folder)), f"regard eval {name}", f"regard plot {name}"])
+    hint(", or ".join(ways))
 
 
 @app.command()
@@ -93,7 +83,7 @@ def plan(
     print(f"memory       {found.peak_memory / 2**20:,.0f} MB at most, on {found.device}")
     print(f"speed        {found.tokens_per_second:,.0f} target tokens/s, {found.steps_per_second:.2f} steps/s")
     print(f"time         {clock(found.seconds)}")
-    hint(" ".join(["regard train", str(config), *(settings or [])]))
+    hint(join(["regard", "train", str(config), *(settings or [])]))
 
 
 @app.command()
@@ -118,7 +108,7 @@ def verify(
         raise RegardError(
             f"{run}: {steps} steps with a break aren't the same as without", "device=cpu, and one machine"
         )
-    hint(f"regard resume {run}")
+    hint(f"regard resume {quote(str(run))}")
 
 
 @app.command()
@@ -132,10 +122,10 @@ def average(
     from regard.average import average as write_average
 
     if bool(last) == bool(best):
-        raise SpecError("the last checkpoints or the best?", f"regard average {run} --last 5")
+        raise SpecError("the last checkpoints or the best?", f"regard average {quote(str(run))} --last 2")
     written, steps = write_average(run, last, best)
     if as_json:
         print(json.dumps({"path": str(written.path), "steps": steps}))
     else:
         print(f"{written.path}  from steps {', '.join(f'{step:,}' for step in steps)}")
-    hint(f"regard eval {run}@average")
+    hint(f"regard eval {quote(f'{run}@average')}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
 from regard.core.model import Model
 from regard.data.tokenizer import MASK, Tokenizer
 from regard.decode.given import check_text
+from regard.decode.speaker import Speaker
 from regard.errors import InputError, SpecError
 
 
@@ -29,9 +31,10 @@ class Filled:
 
 
 @dataclass
-class Filler:
+class Filler(Speaker):
     """An encoder that learned to guess hidden tokens, and its tokenizer."""
 
+    usage: ClassVar[str] = 'fill {} "… [MASK] …"'
     network: Model
     tokenizer: Tokenizer
 

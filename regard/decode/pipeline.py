@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 
@@ -16,6 +16,7 @@ from regard.decode.filters import Demands, special_tokens
 from regard.decode.given import check_text, check_texts
 from regard.decode.prompted import Prompted
 from regard.decode.search import Hypothesis, Search, search
+from regard.decode.speaker import Speaker
 from regard.errors import InputError, RegardError
 
 Cut = Literal["source", "maximum", "context"]
@@ -64,9 +65,10 @@ class Wishes:
 
 
 @dataclass
-class Translator:
+class Translator(Speaker):
     """A network, or several, with the tokenizers that it was trained with."""
 
+    usage: ClassVar[str] = "translate {} < FILE"
     network: Model | Ensemble | Prompted
     source: Tokenizer
     target: Tokenizer

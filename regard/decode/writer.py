@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.decode.filters import Context, Demands, explain, rules, shapes, special_tokens
 from regard.decode.given import check_text
 from regard.decode.search import MOST, Search
+from regard.decode.speaker import Speaker
 from regard.errors import InputError
 
 Reason = Literal["end", "stop", "maximum", "context"]
@@ -184,9 +185,10 @@ class Stream:
 
 
 @dataclass
-class Writer:
+class Writer(Speaker):
     """A language model and its tokenizer."""
 
+    usage: ClassVar[str] = 'generate {} --prompt "…"'
     network: Model
     tokenizer: Tokenizer
     context: int | None = None  # tokens that it can look back on; None: no limit

@@ -42,7 +42,7 @@ class Algorithm(Translation):
             size = int(sample.get("size", len(sample["source"].split())))
             seen[size] += 1
             right[size] += text == sample["target"]
-        kept = {name: value for name, value in measures.items() if name not in ("bleu", "chrf", "signatures")}
+        kept = {name: value for name, value in measures.items() if name not in ("bleu", "chrf", "signatures", "cut")}
         return kept | {"by_size": {size: right[size] / count for size, count in sorted(seen.items())}}
 
 

@@ -24,6 +24,7 @@ from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import SEPARATOR, Tokenizer
 from regard.decode.given import check_text
+from regard.decode.speaker import Speaker
 from regard.errors import InputError, SpecError
 from regard.tasks.entropy import cross_entropy
 from regard.tasks.measures import labelled
@@ -84,6 +85,9 @@ class Classification(TaskSpec):
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Label:
         return Label(self, prepared, batches, seed)
+
+    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
+        return Classifier
 
     def speaker(self, network: Model, lexicon: Lexicon) -> Classifier:
         return Classifier(network, lexicon)
@@ -160,9 +164,10 @@ class Verdict:
 
 
 @dataclass
-class Classifier:
+class Classifier(Speaker):
     """A model that learned to label texts, with its tokenizer and the labels."""
 
+    usage: ClassVar[str] = "classify {} FILE"
     network: Model
     lexicon: Lexicon
 

@@ -24,6 +24,7 @@ from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import Tokenizer
 from regard.decode.given import check_texts
+from regard.decode.speaker import Speaker
 from regard.errors import InputError
 from regard.tasks.measures import ratio
 from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
@@ -57,6 +58,9 @@ class Embedding(TaskSpec):
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Match:
         return Match(self, prepared, batches, seed)
+
+    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
+        return Embedder
 
     def speaker(self, network: Model, lexicon: Lexicon) -> Embedder:
         return Embedder(network, lexicon.tokenizer, lexicon.foreign)
@@ -125,9 +129,10 @@ def matched(embedder: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda
 
 
 @dataclass
-class Embedder:
+class Embedder(Speaker):
     """A model and its tokenizer."""
 
+    usage: ClassVar[str] = "search FILE QUERY --model {}"
     network: Model
     tokenizer: Tokenizer
     foreign: bool = False  # the tokenizer itself says how a text begins and ends

@@ -27,6 +27,7 @@ from regard.data.lexicon import Lexicon
 from regard.data.prepared import Prepared
 from regard.data.sample import Sample
 from regard.data.tokenizer import Tokenizer
+from regard.decode.speaker import Speaker
 from regard.decode.writer import Writer
 from regard.errors import SpecError
 from regard.tasks.documents import DocumentSpec, Piece, fits, full_rows, lengths
@@ -68,8 +69,11 @@ class Language(DocumentSpec):
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Learn:
         return Learn(self, prepared, batches, seed)
 
+    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
+        return Embedder if model.decoder is None else Writer  # what reads both ways can't write on
+
     def speaker(self, network: Model, lexicon: Lexicon) -> Writer | Embedder:
-        if network.decoder is None:  # what reads both ways can't write on
+        if self.choose_speaker(network.spec) is Embedder:
             return Embedder(network, lexicon.tokenizer, lexicon.foreign)
         return Writer(network, lexicon.tokenizer, None if network.endless else self.context, lexicon.foreign)
 

@@ -22,6 +22,7 @@ from regard.data.prepared import Prepared
 from regard.data.sample import Sample
 from regard.data.tokenizer import MASK, Tokenizer
 from regard.decode.filler import Filler, needs_mask
+from regard.decode.speaker import Speaker
 from regard.errors import SpecError
 from regard.tasks.documents import DocumentSpec, Piece, fits, full_rows
 from regard.tasks.entropy import cross_entropy
@@ -56,6 +57,9 @@ class Masking(DocumentSpec):
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Guess:
         return Guess(self, prepared, batches, seed)
+
+    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
+        return Filler
 
     def speaker(self, network: Model, lexicon: Lexicon) -> Filler:
         return Filler(network, lexicon.tokenizer)

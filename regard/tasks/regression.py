@@ -19,6 +19,7 @@ from regard.data.batches import BatchSpec
 from regard.data.lexicon import Lexicon
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
+from regard.decode.speaker import Speaker
 from regard.tasks.measures import ratio
 from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
 
@@ -59,6 +60,9 @@ class Regression(TaskSpec):
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Reckon:
         return Reckon(self, prepared, batches, seed)
+
+    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
+        return Reckoner
 
     def speaker(self, network: Model, lexicon: Lexicon) -> Reckoner:
         return Reckoner(network)
@@ -115,7 +119,7 @@ class Reckon(Task[Series]):
 
 
 @dataclass
-class Reckoner:
+class Reckoner(Speaker):
     """A model that learned to make a number of a series."""
 
     network: Model

@@ -26,6 +26,7 @@ from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import Tokenizer
 from regard.decode.given import check_texts
+from regard.decode.speaker import Speaker
 from regard.errors import InputError
 from regard.tasks.measures import labelled
 from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
@@ -123,6 +124,9 @@ class Tagging(TaskSpec):
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Tag:
         return Tag(self, prepared, batches, seed)
+
+    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
+        return Tagger
 
     def speaker(self, network: Model, lexicon: Lexicon) -> Tagger:
         return Tagger(network, lexicon, self)
@@ -248,9 +252,10 @@ def scored(model: Model, batch: Sentences) -> Tensor:
 
 
 @dataclass
-class Tagger:
+class Tagger(Speaker):
     """A model that learned to label words, with its tokenizer and the labels."""
 
+    usage: ClassVar[str] = "tag {} FILE"
     network: Model
     lexicon: Lexicon
     spec: Tagging

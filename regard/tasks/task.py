@@ -18,6 +18,7 @@ from regard.data.batches import BatchSpec, ahead, endless
 from regard.data.lexicon import Lexicon
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
+from regard.decode.speaker import Speaker
 from regard.errors import SpecError
 
 B = TypeVar("B")
@@ -67,6 +68,10 @@ class TaskSpec(Spec):
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Task[Any]:
         """The task on one corpus."""
         raise NotImplementedError
+
+    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
+        """What a model of such a make is for its users, known before it is built."""
+        return Speaker
 
     def speaker(self, network: Model, lexicon: Lexicon) -> Any:
         """What a user asks, once the model has learned."""

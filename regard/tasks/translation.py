@@ -27,6 +27,7 @@ from regard.data.tokenizer import SEPARATOR, Tokenizer
 from regard.decode.pipeline import Translator
 from regard.decode.prompted import Prompted
 from regard.decode.search import Search
+from regard.decode.speaker import Speaker
 from regard.errors import SpecError
 from regard.tasks.entropy import cross_entropy, losses
 from regard.tasks.measures import Measured, ratio
@@ -72,6 +73,9 @@ class Translation(TaskSpec):
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Translate:
         return Translate(self, prepared, batches, seed)
+
+    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
+        return Translator
 
     def speaker(self, network: Model, lexicon: Lexicon) -> Translator:
         source, target = lexicon.tokenizers
@@ -187,15 +191,17 @@ def evaluate(
     began = time.perf_counter()
     by_length = sorted(range(len(pairs)), key=lambda n: len(pairs[n][0]))
     found: dict[int, str] = {}
+    cut = 0
     for first in range(0, len(by_length), 64):
         pulse()
         group = by_length[first : first + 64]
-        answers = translator.translate_all([pairs[n][0] for n in group], settings)
-        found |= {n: best[0].text for n, best in zip(group, answers, strict=True)}
+        answers = [best[0] for best in translator.translate_all([pairs[n][0] for n in group], settings)]
+        found |= {n: answer.text for n, answer in zip(group, answers, strict=True)}
+        cut += sum(answer.cut is not None for answer in answers)
     seconds = time.perf_counter() - began
     texts = [found[n] for n in range(len(pairs))]
     scores = score(texts, [target for _, target in pairs])
-    return measures | vars(scores) | {"decoding_seconds": seconds}, texts
+    return measures | vars(scores) | {"cut": cut, "decoding_seconds": seconds}, texts
 
 
 @torch.no_grad()
