@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,10 @@ from regard.data.prepared import check
 from regard.data.readers import ReaderSpec, reader
 from regard.data.sample import Form, Sample
 from regard.decode.search import Search
-from regard.errors import DataError, InputError, RegardError
+from regard.errors import DataError, InputError
 from regard.noun import RUN, Parts, parts
-from regard.results import machine, record
+from regard.output import check_file
+from regard.results import machine, read, record
 from regard.run import Run
 from regard.tasks.task import TaskSpec
 from regard.tasks.translation import Translation, evaluate, paired
@@ -23,8 +26,24 @@ from regard.train.listener import history
 from regard.translate import translators
 
 
-def evaluated(nouns: Sequence[str], files: Sequence[str], settings: Search, out: Path | None) -> dict[str, Any]:
-    """Every measure on a test set: files that are given, or what the first run kept for testing."""
+@dataclass
+class Evaluation:
+    """What was measured, and the translations where there are any."""
+
+    measures: dict[str, Any]
+    texts: list[str] | None = None
+
+
+def evaluated(
+    nouns: Sequence[str], files: Sequence[str], settings: Search, out: Path | None = None, page: Path | None = None
+) -> Evaluation:
+    """Every measure on a test set: files that are given, or what the first run kept for testing.
+
+    `out` and `page`: where the translations and the row of results will go; a place that won't do is refused at once.
+    """
+    for path in (out, page):
+        if path is not None:
+            check_file(path)
     first = parts(nouns[0])
     task = first.purpose()
     if first.task is None and not files:
@@ -33,15 +52,20 @@ def evaluated(nouns: Sequence[str], files: Sequence[str], settings: Search, out:
         raise InputError(f"{nouns[0]}: there is no tokenizer in it, so no text can be read")
     if out is not None and not isinstance(task, Translation):
         raise InputError(f"--out writes translations, and {nouns[0]} learned {task.kind}", "leave --out out")
+    if page is not None:
+        read(page)
+        if first.task is None:
+            raise InputError(f"{nouns[0]}: only what was trained here is recorded", "leave --record out")
     samples = _samples(nouns[0], task, files)
     if isinstance(task, Translation):
         measures, texts = evaluate(translators(nouns), paired(samples), settings)
-        if out is not None:
-            out.write_text("".join(text + "\n" for text in texts))
-        return task.reported(measures, samples, texts)
+        if measures["cut"]:
+            tell = f"{measures['cut']} of {len(texts)} translations were cut by a limit; --set maximum=N allows more"
+            print(f"regard: {tell}", file=sys.stderr)
+        return Evaluation(task.reported(measures, samples, texts), texts)
     if len(nouns) > 1:
         raise InputError(f"{nouns[1]}: only translators make an ensemble", "one run at a time")
-    return _measured(nouns[0], first, task, samples)
+    return Evaluation(_measured(nouns[0], first, task, samples))
 
 
 def _measured(noun: str, given: Parts, task: TaskSpec, samples: Sequence[Sample]) -> dict[str, Any]:
@@ -85,8 +109,7 @@ def recorded(page: Path, nouns: Sequence[str], files: Sequence[str], settings: S
     """Write what an evaluation found to the results' page, beside how its model was trained."""
     run = Run.open(Path(nouns[0].partition("@")[0]))
     given = parts(nouns[0])
-    if given.task is None:
-        raise RegardError(f"{nouns[0]}: only what was trained here is recorded")
+    assert given.task is not None
     last = [line for line in history(run.folder / "metrics.jsonl") if line["event"] == "step"][-1]
     name = Path(files[0]).stem if files else _called(run)
     row = {

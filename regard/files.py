@@ -16,6 +16,11 @@ from pathlib import Path
 
 from regard.errors import DiskError
 
+FULL = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the quota is used up",
+    errno.EFBIG: "a file may not be so large",
+}
 ASIDE = re.compile(r"(?P<name>.+)\.tmp-\d+")  # what a process writes before it is put in place, by its number
 
 
@@ -67,6 +72,11 @@ def remove(folder: Path, ours: Callable[[str], bool]) -> bool:
     return True
 
 
+def describe(error: OSError) -> str:
+    """What a disk has against a file, in a user's words."""
+    return FULL.get(error.errno or 0, error.strerror or str(error))
+
+
 @contextmanager
 def reported(folder: Path, need: int) -> Iterator[None]:
     """Say what a disk lacks, instead of a traceback."""
@@ -75,13 +85,7 @@ def reported(folder: Path, need: int) -> Iterator[None]:
     except OSError as error:
         there = next(path for path in (folder, *folder.absolute().parents) if os.path.exists(path))
         free = shutil.disk_usage(there).free
-        reasons = {
-            errno.ENOSPC: "the disk is full",
-            errno.EDQUOT: "the quota is used up",
-            errno.EFBIG: "a file may not be so large",
-        }
-        reason = reasons.get(error.errno or 0, error.strerror or str(error))
         raise DiskError(
-            f"{folder}: nothing was saved, {reason}: {need:,} bytes are needed and {free:,} are free",
+            f"{folder}: nothing was saved, {describe(error)}: {need:,} bytes are needed and {free:,} are free",
             "make room, then resume: the checkpoint before this one is whole",
         ) from None

@@ -6,6 +6,7 @@ one; a plain file of lines will do too, and is embedded on the way.
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ import torch
 from torch import Tensor
 
 from regard.errors import CheckpointError, InputError
-from regard.files import write
 from regard.noun import asked
+from regard.output import check_place, put
 from regard.tasks.embedding import Embedder
 from regard.translate import texts
 
@@ -49,18 +50,30 @@ def numbered(lines: Iterable[str]) -> list[Numbered]:
 
 def index(noun: str, lines: Iterable[str], folder: Path) -> list[Path]:
     """Write lines and their vectors to a folder."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder}: is there already", "--index ANOTHER")
+    check_index(folder)
     kept = numbered(lines)
     if not kept:
         raise InputError("there is nothing to index: no line has text in it")
     vectors = embedder(noun).embed([line for _, line in kept])
-    folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / VECTORS, vectors.numpy(), allow_pickle=False)
-    write(folder / LINES, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in kept).encode())
+    put(folder / VECTORS, array(vectors))
+    put(folder / LINES, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in kept).encode())
     name, at, which = noun.partition("@")
-    write(folder / ABOUT, json.dumps({"model": f"{Path(name).absolute()}{at}{which}"}).encode())
+    put(folder / ABOUT, json.dumps({"model": f"{Path(name).absolute()}{at}{which}"}).encode())
     return [folder / name for name in (VECTORS, LINES, ABOUT)]
+
+
+def check_index(folder: Path) -> None:
+    """Insist that an index can be written there."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: is there already", "--index ANOTHER")
+    check_place(folder)
+
+
+def array(vectors: Tensor) -> bytes:
+    """Vectors as the bytes of a NumPy file."""
+    content = io.BytesIO()
+    np.save(content, vectors.numpy(), allow_pickle=False)
+    return content.getvalue()
 
 
 def search(corpus: Path, query: str, model: str | None, best: int) -> list[Hit]:

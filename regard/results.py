@@ -15,25 +15,29 @@ from pathlib import Path
 import torch
 
 from regard.errors import DataError
-from regard.files import write
+from regard.output import put
 
 PAGE = "# Results\nEach row was written by the command that measured it, with `--record docs/results.md`.\n"
 
 
 def record(path: Path, title: str, row: Mapping[str, str]) -> None:
     """Put a row into the table of a section, and leave the rest of the page as it is."""
-    try:
-        page = path.read_text() if path.exists() else PAGE
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: {error}") from None
-    sections = re.split(r"(?m)^(?=## )", page)
+    sections = re.split(r"(?m)^(?=## )", read(path))
     head = f"## {title}\n"
     place = next((n for n, section in enumerate(sections) if section.startswith(head)), len(sections))
     if place == len(sections):
         sections[-1] = sections[-1].rstrip("\n") + "\n\n"
         sections.append(head)
     sections[place] = _with(sections[place], row, f"{path}, {title}")
-    write(path, "".join(sections).encode())
+    put(path, "".join(sections).encode())
+
+
+def read(path: Path) -> str:
+    """The page as it is, or a new one."""
+    try:
+        return path.read_text(encoding="utf-8") if path.exists() else PAGE
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: {error}") from None
 
 
 def _with(section: str, row: Mapping[str, str], where: str) -> str:

@@ -38,16 +38,32 @@ def translate_lines(
 ) -> None:
     """Read lines, write translations in the same order."""
     speaker = translators(nouns)
+    if style.attention and speaker.unseeing is not None:
+        print(f"regard: {speaker.unseeing}", file=sys.stderr)
     # a person who types waits for each line; a file can be read in handfuls
     window = 1 if not files and sys.stdin.isatty() else WINDOW
-    waiting = texts(files)
+    waiting = enumerate(texts(files), 1)
+    cut: list[int] = []
+    unmet: list[int] = []
     with _bar(files) as advance:
         while group := list(islice(waiting, window)):
-            answers = speaker.translate_all(group, settings, wishes, attention=style.attention)
-            for text, found in zip(group, answers, strict=True):
+            answers = speaker.translate_all([text for _, text in group], settings, wishes, attention=style.attention)
+            for (line, text), found in zip(group, answers, strict=True):
                 _write(text, found, style)
+                cut += [line] if found[0].cut is not None else []
+                unmet += [line] if not found[0].met else []
                 advance()
             sys.stdout.flush()
+    if cut:
+        print(f"regard: {counted(cut)}: cut by a limit; --set maximum=N allows more", file=sys.stderr)
+    if unmet:
+        print(f"regard: {counted(unmet)}: a required word is missing", file=sys.stderr)
+
+
+def counted(numbers: Sequence[int]) -> str:
+    """How many lines, and which: the first of them where there are many."""
+    shown = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
+    return f"1 line (number {shown})" if len(numbers) == 1 else f"{len(numbers)} lines (numbers {shown})"
 
 
 def texts(files: Sequence[Path]) -> Iterator[str]:

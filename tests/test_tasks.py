@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from regard.noun import load, parts
+from regard.errors import InputError
+from regard.noun import load, parts, usage
 from tests.parity.test_hub import made
 from tests.test_cli import Done, regard
 from tests.test_verbs import told, typed
@@ -99,6 +101,39 @@ def test_a_result_can_be_recorded(runs: dict[str, Path], name: str, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     assert name.capitalize() in page.read_text()
     assert str(tmp_path) not in page.read_text()
+
+
+def follow(command: str, folder: Path) -> Done:
+    """What a hint suggests, typed as a shell would read it."""
+    lines = folder / "lines.txt"
+    lines.write_text("the cat sees the dog\nhe sleeps\n")
+    words = shlex.split(command.replace("< FILE", shlex.quote(str(lines))))
+    known = {"FILE": str(lines), "QUERY": "a cat", "… [MASK] …": "the [MASK] cat", "…": "the"}
+    assert words[0] == "regard"
+    return regard(*(known.get(word, word) for word in words[1:]))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_takes_the_command_that_is_suggested_for_it(runs: dict[str, Path], name: str, tmp_path: Path) -> None:
+    done = follow(usage(str(runs[name])), tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_elmo_in_a_folder_with_a_space_takes_the_commands_that_are_suggested(tmp_path: Path) -> None:
+    """It learned language, but reads both ways, so it can't write on; and every hint names it as a shell needs it."""
+    folder = tmp_path / "my runs"
+    folder.mkdir()
+    elmo = {"kind": "elmo", "width": 16, "depth": 1, "dropout": 0.0}
+    spec = {"task": {"kind": "language", "context": 32}, "corpus": FIRST, "model": elmo}
+    done = train(folder, spec, "train.steps=2", "train.evaluate=0")
+    assert done.returncode == 0, done.stderr
+    for command in done.stderr.rpartition("next: ")[2].strip().split(", or "):
+        if " plot " not in command:
+            assert follow(command, tmp_path).returncode == 0, command
+        assert str(folder / "run") in shlex.split(command)
+    refused = regard("generate", str(folder / "run"))
+    assert refused.returncode == InputError.status
+    assert follow(refused.stderr.rpartition("try: ")[2].strip(), tmp_path).returncode == 0
 
 
 def test_a_task_can_be_planned(runs: dict[str, Path], tmp_path: Path) -> None:
@@ -426,6 +461,20 @@ def test_a_plan_knows_every_label_of_a_sorted_corpus(tmp_path: Path) -> None:
     )
     done = regard("plan", str(file), "--json")
     assert told(done)[0]["parameters"] > 0
+
+
+def test_a_place_for_vectors_that_cannot_be_written_is_refused_before_the_work(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("the cat\n")
+    for option in ("--out", "--index"):
+        done = regard("embed", "no such run", str(tmp_path / "file"), option, str(tmp_path / "file" / "x"))
+        assert done.returncode == InputError.status
+        assert "is a file, not a folder" in done.stderr
+        new = tmp_path / "new" / option / "x"
+        assert regard("embed", str(runs["embedding"]), str(tmp_path / "file"), option, str(new)).returncode == 0
+        assert new.exists()
+    assert (tmp_path / "file").read_text() == "the cat\n"
 
 
 def test_bad_text_is_an_error_and_no_traceback(runs: dict[str, Path], tmp_path: Path) -> None:

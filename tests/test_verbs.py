@@ -104,6 +104,81 @@ def test_attention_is_drawn(run: Path) -> None:
     assert "\x1b" not in done.stdout
 
 
+def test_a_model_without_attention_says_that_it_sees_one_vector(tmp_path: Path) -> None:
+    tree = document(tmp_path / "run", "train.steps=2", "train.evaluate=0", model="gru").tree
+    (tmp_path / "run.yaml").write_text(json.dumps(tree))
+    assert regard("train", str(tmp_path / "run.yaml")).returncode == 0
+    plain = typed("She sleeps.\n", "translate", str(tmp_path / "run"))
+    done = typed("She sleeps.\n", "translate", str(tmp_path / "run"), "--attention")
+    assert done.returncode == 0
+    assert done.stdout == plain.stdout
+    assert done.stderr.count("sees its source as one vector") == 1
+    (line,) = told(typed("She sleeps.\n", "translate", str(tmp_path / "run"), "--attention", "--json"))
+    assert "attention" not in line
+
+
+def test_what_a_limit_cut_and_which_words_are_missing_is_told(run: Path) -> None:
+    """On standard error with the lines, and in the JSON of each."""
+    lines = "She sleeps.\n\nI like the green cat.\n"
+    words = ["--set", "maximum=1", "--set", "minimum=1", "--json"]
+    done = typed(lines, "translate", str(run), *words)
+    assert "2 lines (numbers 1, 3): cut by a limit; --set maximum=N" in done.stderr
+    assert [line.get("cut") for line in told(done)] == ["maximum", None, "maximum"]
+    owed = typed(lines, "translate", str(run), *words, "--require", "la maison verte")
+    assert "2 lines (numbers 1, 3): a required word is missing" in owed.stderr
+    assert [line.get("met") for line in told(owed)] == [False, None, False]
+    assert "cut by a limit" in regard("eval", str(run), "--set", "maximum=1", "--set", "minimum=1").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "piece"),
+    [
+        (["--beam", "0"], "--beam 0"),
+        (["--nbest", "0"], "--nbest 0"),
+        (["--beam", "2", "--nbest", "3"], "--beam 3"),
+        (["--set", "groups=5", "--require", "maison"], "groups"),
+        (["--set", "sample=true", "--require", "maison"], "sample"),
+        (
+            ["--set", "no_repeat=1", "--set", "minimum=5000"],
+            "no_repeat=1 and that special tokens aren't text",
+        ),
+    ],
+    ids=" ".join,
+)
+def test_what_a_search_cannot_do_is_refused(run: Path, words: list[str], piece: str) -> None:
+    done = typed("She sleeps.\n", "translate", str(run), *words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert piece in done.stderr
+
+
+def test_more_translations_than_the_usual_beam_widen_it(run: Path) -> None:
+    assert len(told(typed("She sleeps.\n", "translate", str(run), "--nbest", "7", "--json"))[0]["nbest"]) == 7
+
+
+@pytest.mark.parametrize("option", ["--out", "--record"])
+def test_a_place_that_cannot_be_written_is_refused_before_the_evaluation(
+    run: Path, option: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    done = regard("eval", "no such run", option, str(tmp_path / "file" / "out.txt"))  # nothing was opened yet
+    assert done.returncode == DataError.status
+    assert "is a file, not a folder" in done.stderr
+    assert done.stdout == ""
+    assert (tmp_path / "file").read_text() == "mine"
+    assert regard("eval", str(run), option, str(tmp_path / "new" / "deeper" / "out.txt")).returncode == 0
+    assert (tmp_path / "new" / "deeper" / "out.txt").is_file()
+
+
+def test_measures_are_told_even_if_they_cannot_be_recorded(run: Path, tmp_path: Path) -> None:
+    page = tmp_path / "results.md"
+    assert regard("eval", str(run), "--record", str(page)).returncode == 0
+    page.write_text(page.read_text().replace("| model |", "| another |"))
+    done = regard("eval", str(run), "--record", str(page), "--json")
+    assert done.returncode == DataError.status
+    assert "bleu" in json.loads(done.stdout)
+
+
 def test_eval_records_what_it_measured_on_a_page(run: Path, tmp_path: Path) -> None:
     page = tmp_path / "results.md"
     (measured,) = told(regard("eval", str(run), "--beam", "2", "--record", str(page), "--json"))
@@ -170,7 +245,9 @@ def test_average_is_the_mean_of_checkpoints(run: Path) -> None:
         torch.testing.assert_close(tensor, sum(part[name] for part in parts) / 3)
     assert found(str(run)).path == Path(written["path"])
     assert found(f"{run}@best").path == before
-    assert regard("average", str(run), "--last", "9").returncode == 4
+    many = regard("average", str(run), "--last", "9")
+    assert many.returncode == 4
+    assert f"regard average {run} --last 4, or train.keep=9" in many.stderr
     assert regard("average", str(run)).returncode == 2
 
 

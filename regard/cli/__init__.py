@@ -4,27 +4,72 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
+from typing import TextIO
 
 from regard.cli.words import app
-from regard.errors import RegardError
+from regard.errors import DiskError, RegardError
+from regard.files import FULL, describe
 
 __all__ = ["app", "run"]
 
 for name in ("look", "train", "use", "exchange"):  # in the order in which help lists their verbs
     import_module(f"regard.cli.{name}")
 
+PIPE = 141  # the status of a program whose reader went away: 128 + SIGPIPE
+
 
 def run() -> None:
     """The program: a user's mistake is told in one message and an exit status, without a traceback."""
+    # a stream that was closed before the start isn't there at all
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        error = DiskError("standard output is closed, and the results go there", "regard … > FILE")
+        sys.exit(tell(error))
+    status = attempt(app)
+    sys.exit(attempt(sys.stdout.flush) or status)  # what nobody takes is found out here, not at exit
+
+
+def attempt(work: Callable[[], object]) -> int:
+    """Do something, and give the exit status that it comes to."""
     try:
-        app()
+        work()
+        return 0
     except RegardError as error:
-        print(f"regard: {error}", file=sys.stderr)
-        sys.exit(error.status)
+        return tell(error)
     except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        # whoever read the results has seen enough; nothing may be flushed into a closed pipe at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        return 130
+    except OSError as error:
+        return give_up(error)
+    except SystemExit as stop:
+        # the parser and the terminal's library turn a closed pipe into an end of their own
+        closed = stop.__context__
+        return give_up(closed) if isinstance(closed, BrokenPipeError) else int(stop.code or 0)
+
+
+def tell(error: RegardError) -> int:
+    """Say what was wrong; its status."""
+    with suppress(OSError):
+        print(f"regard: {error}", file=sys.stderr)
+    return error.status
+
+
+def give_up(error: OSError) -> int:
+    """The status of a program whose results nobody takes: quiet where the reader has seen enough."""
+    if isinstance(error, BrokenPipeError):
+        discard(sys.stdout)
+        discard(sys.stderr)
+        return PIPE
+    if error.errno not in FULL:
+        raise error
+    discard(sys.stdout)
+    return tell(DiskError(f"{error.filename or 'standard output'}: {describe(error)}", "make room"))
+
+
+def discard(stream: TextIO) -> None:
+    """Send what is left of a stream nowhere, so that nothing fails again when the interpreter flushes it at exit."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -106,8 +107,10 @@ def plot(
 ) -> None:
     """Draw the curves of one or several runs to a PNG."""
     from regard.lens.chart import curves
+    from regard.output import make_place
     from regard.train.listener import history
 
+    make_place(out)
     curves({run.name: history(run / "metrics.jsonl") for run in runs}, out)
     print(out)
 
@@ -145,4 +148,5 @@ def demo(
 
     keep_memory()
     perform(out, tokens, as_json)
-    hint(f'echo "The old woman sees the red house." | regard translate {out}/transformer --attention')
+    run = quote(str(out / "transformer"))
+    hint(f'echo "The old woman sees the red house." | regard translate {run} --attention')

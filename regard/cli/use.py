@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.words import FILES, JSON, RUN, app, hint, shown
+from regard.errors import InputError, SpecError
 
 if TYPE_CHECKING:
     from regard.decode.search import Search
@@ -32,15 +34,24 @@ def evaluate(
     """Measure a run by what it learned, on a test set: BLEU, perplexity, accuracy, F1, with their intervals."""
     from regard.evaluate import evaluated, recorded
     from regard.machine import keep_memory
+    from regard.output import put
 
     keep_memory()
     nouns, files, how = [run, *(also or [])], data or [], search_settings(beam, 1, settings)
-    found = evaluated(nouns, files, how, out)
+    evaluation = evaluated(nouns, files, how, out, page)
+    show_measures(evaluation.measures, as_json)  # before anything else can go wrong
+    if out is not None and evaluation.texts is not None:
+        put(out, "".join(f"{text}\n" for text in evaluation.texts).encode())
     if page is not None:
-        recorded(page, nouns, files, how, found)
+        recorded(page, nouns, files, how, evaluation.measures)
+
+
+def show_measures(measures: dict[str, Any], as_json: bool) -> None:
+    """Measures with their intervals and signatures, then by label and by size."""
     if as_json:
-        print(json.dumps(found))
+        print(json.dumps(measures))
         return
+    found = dict(measures)
     signatures = found.pop("signatures", {})
     for name, value in found.items():
         if not isinstance(value, dict) and not name.endswith(("_low", "_high")):
@@ -62,7 +73,7 @@ def evaluate(
 def translate(
     run: RUN,
     files: FILES = None,
-    beam: Annotated[int, typer.Option(help="Hypotheses a sentence; 1 is greedy.")] = 5,
+    beam: Annotated[int | None, typer.Option(help="Hypotheses a sentence; 1 is greedy. [5, or --nbest]")] = None,
     nbest: Annotated[int, typer.Option(help="So many translations of each line.")] = 1,
     also: Annotated[list[str] | None, typer.Option("--with", help="Another run, to make an ensemble.")] = None,
     prefix: Annotated[str, typer.Option(help="How every translation begins.")] = "",
@@ -85,12 +96,17 @@ def translate(
     translate_lines([run, *(also or [])], files or [], how, wishes, Style(as_json, attention))
 
 
-def search_settings(beam: int, nbest: int, settings: list[str] | None) -> Search:
-    """The search that options and settings describe."""
+def search_settings(beam: int | None, nbest: int, settings: list[str] | None) -> Search:
+    """The search that options and settings describe; a beam that nobody asked for is as wide as it must be."""
     from regard.config import assignments
     from regard.decode.search import Search
 
-    return Search.parse({"beam": max(beam, nbest), "best": nbest} | assignments(settings or []))
+    for option, value in (("--beam", beam), ("--nbest", nbest)):
+        if value is not None and value < 1:
+            raise SpecError(f"{option} {value}: there must be one hypothesis at least", f"{option} 1")
+    if beam is not None and nbest > beam:
+        raise SpecError(f"--nbest {nbest}: so many don't come from --beam {beam}", f"--beam {nbest}")
+    return Search.parse({"beam": beam or max(5, nbest), "best": nbest} | assignments(settings or []))
 
 
 @app.command()
@@ -170,20 +186,25 @@ def embed(
     as_json: JSON = False,
 ) -> None:
     """Turn each line into a vector of unit length: the mean of the model's states."""
-    from regard.index import embedder
+    from regard.index import array, check_index, embedder
     from regard.index import index as write_index
+    from regard.output import check_file, put
     from regard.translate import texts
 
+    if out is not None:
+        check_file(out)
+    if index is not None:
+        check_index(index)
     lines = list(texts(files or []))
     if index is not None:
         written = [str(path) for path in write_index(run, lines, index)]
         print(json.dumps({"files": written}) if as_json else "\n".join(written))
-        return hint(f"regard search {index} QUERY")
+        return hint(f"regard search {quote(str(index))} QUERY")
+    if not lines:
+        raise InputError("there is no text to make a vector of")
     vectors = embedder(run).embed(lines)
     if out is not None:
-        import numpy
-
-        numpy.save(out, vectors.numpy(), allow_pickle=False)
+        put(out, array(vectors))
         print(json.dumps({"out": str(out), "shape": list(vectors.shape)}) if as_json else out)
         return
     for text, vector in zip(lines, vectors.tolist(), strict=True):
