@@ -18,6 +18,8 @@ def dropout(x: Tensor, rate: float) -> Tensor:
         return F.dropout(x, rate)
     count = x.numel()
     dropped = round(rate * LEVELS)
+    if not 0 < dropped < LEVELS:  # sixteen bits can't tell such a rate from none or all
+        return F.dropout(x, rate)
     bits = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
     kept = bits[:count].view(x.shape) >= dropped - LEVELS // 2
     return x * kept.to(x.dtype).mul_(LEVELS / (LEVELS - dropped))

@@ -17,6 +17,16 @@ def test_the_share_that_is_dropped_is_the_rate(rate: float) -> None:
     assert found.unique().numel() == 2
 
 
+@pytest.mark.parametrize("rate", [1e-6, 0.999999])
+def test_a_rate_that_sixteen_bits_cannot_tell_is_kept_too(rate: float) -> None:
+    torch.manual_seed(0)
+    found = dropout(torch.ones(10_000_000), rate)
+    assert found.isfinite().all()
+    rare = int((found == 0).sum()) if rate < 0.5 else int(found.count_nonzero())
+    assert 1 <= rare <= 30
+    assert found.max().item() == pytest.approx(1 / (1 - rate), rel=0.05)
+
+
 def test_neighbours_are_dropped_independently() -> None:
     torch.manual_seed(0)
     kept = (dropout(torch.ones(1_000_000), 0.5) > 0).float() - 0.5
