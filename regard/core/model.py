@@ -191,7 +191,7 @@ class Model(nn.Module):
     def _read(self, tokens: Tensor, state: Progress, valid: Tensor | None, probe: Probe | None) -> tuple[Tensor, View]:
         stack = self._steppable()
         rows, time = measured(stack, tokens, valid)
-        if rows != state.rows:
+        if state.rows not in (None, rows):  # None: nothing in it remembers, so any rows will do
             raise InputError(f"{rows} rows of tokens for a state of {state.rows} rows")
         mask = Mask(rows, time, valid, state.past, tokens.device)
         view = View(mask, memory=state.memory, probe=probe)

@@ -62,8 +62,17 @@ class Stack(Part):
 
     @staticmethod
     def _thrifty(block: nn.Module, x: Tensor, view: View) -> Tensor:
-        """A block that keeps only its input for the backward pass, and runs again then (Chen et al. 2016)."""
-        found: Tensor = checkpoint(block, x, view, use_reentrant=False)
+        """A block that keeps only its input for the backward pass, and runs again then (Chen et al. 2016).
+
+        It must find again what it found the first time: what other blocks had shared by then, and nothing of its own.
+        """
+        first, before = [view], view.copy()
+
+        def run(x: Tensor) -> Tensor:
+            found: Tensor = block(x, first.pop() if first else before.copy())
+            return found
+
+        found: Tensor = checkpoint(run, x, use_reentrant=False)
         return found
 
     def start(self, rows: int, view: View) -> Group:

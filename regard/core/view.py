@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import torch
@@ -67,6 +67,10 @@ class View:
     def apart(self) -> View:
         """The same call with each packed document in a row of its own; that is how a probe sees it, too."""
         return self.once("apart", lambda: View(self.mask.apart.mask, probe=self.probe, bias=self.bias))
+
+    def copy(self) -> View:
+        """The same call, with what layers share so far; what one computes from here on, the other doesn't have."""
+        return replace(self, _made=dict(self._made))
 
     def watcher(self, path: str, *names: str) -> See | None:
         """A function that reports a value under `path.name`, or None when nobody wants any of these names."""

@@ -149,17 +149,17 @@ class Recurrence(Mixer):
         if self.other is None:
             return self.cell(x, carry, lengths)
         left, right = x.chunk(2, -1)
-        ahead = tuple(piece[:, : self.spec.layers] for piece in carry)
-        back = tuple(piece[:, self.spec.layers :] for piece in carry)
+        # the directions of a layer stand side by side, as torch has them where both are one cell's
+        ahead, back = (tuple(piece[:, side::2] for piece in carry) for side in (0, 1))
         y, ahead = self.cell(left, ahead, lengths)
         z, back = self.other(reverse(right, lengths), back, lengths)
-        joined = tuple(torch.cat(pieces, 1) for pieces in zip(ahead, back, strict=True))
+        joined = tuple(torch.stack(pieces, 2).flatten(1, 2) for pieces in zip(ahead, back, strict=True))
         return torch.cat((y, reverse(z, lengths)), -1), joined
 
     def first(self, rows: int, view: View) -> Carry:
         weight = next(self.cell.parameters())
         carry = self.bridge(rows, view, self.path, weight)
-        return carry if self.other is None else tuple(torch.cat((piece, piece), 1) for piece in carry)
+        return carry if self.other is None else tuple(piece.repeat_interleave(2, 1) for piece in carry)
 
     def start(self, rows: int, view: View) -> State:
         return Carried(carry=self.first(rows, view), directions=self.directions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -12,10 +13,13 @@ from regard.core.block import BlockSpec
 from regard.core.model import Model, ModelSpec
 from regard.core.probe import Edit, Record
 from regard.core.stack import StackSpec
+from regard.core.view import View
 from regard.errors import InputError, SpecError
 from regard.mixers.attention import Attention
+from regard.mixers.recurrent import Recurrent
 from regard.models import preset
 from regard.parts.embedding import Tokens
+from regard.parts.feedforward import FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Xavier
 
@@ -43,6 +47,56 @@ BIASED = {
     "shared": language_model(attention(), attention(window=3), bias={"kind": "bucketed", "heads": 2}),
     "shared and own": language_model(attention(position="alibi"), bias={"kind": "bucketed", "heads": 2}),
 }
+
+
+@pytest.mark.parametrize("name", [*BIASED, "t5"])
+def test_recomputing_changes_no_gradient_where_layers_share_positions(name: str) -> None:
+    torch.manual_seed(0)
+    sizes = {"width": 8, "heads": 2, "size": 4, "hidden": 16, "depth": 2, "vocabulary": 9, "dropout": 0.1}
+    model = (preset("t5-small", **sizes).build() if name == "t5" else copy.deepcopy(BIASED[name])).train()
+    tokens = torch.randint(9, (2, 7), generator=torch.Generator().manual_seed(1))
+    found: list[list[Tensor]] = []
+    for recompute in (False, True):
+        for stack in (model.encoder, model.decoder):
+            if stack is not None:
+                stack.recompute = recompute
+        torch.manual_seed(5)
+        memory = model.encode(tokens)
+        found.append(list(torch.autograd.grad(model(tokens, memory).square().sum(), list(model.parameters()))))
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+@torch.no_grad()
+def test_a_decoder_of_feed_forwards_alone_steps() -> None:
+    torch.manual_seed(0)
+    stack = StackSpec(width=8, depth=2, embedding=Tokens(vocabulary=9), blocks=(BlockSpec(ffn=FeedForward(hidden=9)),))
+    model = ModelSpec(decoder=stack, head=Vocabulary(), init=Xavier()).build().eval()
+    tokens = torch.randint(9, (3, 5), generator=torch.Generator().manual_seed(1))
+    state = model.start(3)
+    steps = [model.step(column, state) for column in tokens.T]
+    torch.testing.assert_close(torch.stack(steps, 1), model(tokens))
+    kept = state.select(torch.tensor([2, 0]))
+    torch.testing.assert_close(model.step(tokens[:2, 0], kept), model(tokens[:2, :1])[:, 0])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("padded", [False, True])
+def test_directions_that_never_meet_leave_each_layer_as_it_ended(padded: bool) -> None:
+    torch.manual_seed(0)
+    mixer = Recurrent(cell="lstm", direction="apart", layers=2)
+    stack = StackSpec(width=8, depth=1, embedding=Tokens(vocabulary=9), blocks=(BlockSpec(mix=mixer),))
+    model = ModelSpec(encoder=stack, head=Vocabulary(), init=Xavier()).build().eval()
+    tokens = torch.randint(9, (1, 5), generator=torch.Generator().manual_seed(1))
+    valid = torch.tensor([[True] * 3 + [False] * 2]) if padded else None
+    memory = model.encode(tokens, valid)
+    assert memory is not None and memory.final is not None
+    assert model.encoder is not None
+    x = model.encoder.embedding(tokens[:, :3] if padded else tokens, View.of(tokens))
+    recurrence: Any = model.encoder.layers()[0].mixer
+    _, ahead = recurrence.cell.fused(x[..., :4])  # (layers, rows, size), hidden and cell
+    _, back = recurrence.other.fused(x[..., 4:].flip(1))
+    expected = torch.stack([torch.cat((one, other), -1) for one, other in zip(ahead, back, strict=True)])
+    torch.testing.assert_close(memory.final[0], expected[:, :, 0])  # (pieces, layers, width)
 
 
 @pytest.mark.parametrize("name", BIASED)
