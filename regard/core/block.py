@@ -15,7 +15,7 @@ from regard.core.mixer import Mixer, MixerSpec, Part
 from regard.core.spec import FeedSpec, NormSpec, Rate, Spec, built
 from regard.core.state import Group, State
 from regard.core.view import View
-from regard.errors import InputError
+from regard.errors import InputError, SpecError
 
 Place = Literal["pre", "post", "sandwich"]
 Slot = Literal["mix", "cross", "ffn"]
@@ -91,7 +91,10 @@ class Block(Part):
 
     def start(self, rows: int, view: View) -> Group:
         mixers = (self.mixer, self.crosser)
-        return Group(parts=tuple(None if mixer is None else mixer.start(rows, view) for mixer in mixers))
+        mixed, crossed = (None if mixer is None else mixer.start(rows, view) for mixer in mixers)
+        if mixed is None and self.mixer is not None and not self.mixer.alone:
+            raise forgetful(self.mixer)
+        return Group(parts=(mixed, crossed))
 
     @property
     def mixer(self) -> Mixer | None:
@@ -100,6 +103,14 @@ class Block(Part):
     @property
     def crosser(self) -> Mixer | None:
         return self.cross and self.cross.inner  # type: ignore[return-value]
+
+
+def forgetful(mixer: Mixer) -> SpecError:
+    """What there is to say of a mixer that would step as if nothing had come before."""
+    return SpecError(
+        f"{mixer.path}: {type(mixer).__name__} starts without a state, so a step would forget all that came before it",
+        "a `start` that returns a State, which `forward` reads and moves on; or `alone = True` if it never mixes",
+    )
 
 
 class BlockSpec(Spec):

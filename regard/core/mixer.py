@@ -37,6 +37,7 @@ class Mixer(Part):
     causal: bool = True  # False: a position may see later ones, so there is no stepping
     recalls: bool = False  # True: it looks at a memory, so its weights are an alignment
     grows: bool = False  # True: what it remembers grows with every position
+    alone: bool = False  # True: a position needs nothing of those before it, so there is nothing to remember
     packs: ClassVar[bool] = False  # True: it keeps a row's documents apart itself, by the mask's table
     leaves_final: ClassVar[bool] = False  # True: its state, at the end of a source, is worth handing on
 
@@ -44,8 +45,13 @@ class Mixer(Part):
         raise NotImplementedError
 
     def start(self, rows: int, view: View) -> State | None:
-        """What to remember before the first token; None: nothing."""
+        """What to remember before the first token; None: nothing, which suits only who is `alone` or not causal."""
         return None
+
+    @property
+    def steps(self) -> bool:
+        """Whether it can go on from what came before: by a state of its own making, or because it needs none."""
+        return self.alone or type(self).start is not Mixer.start
 
 
 class MixerSpec(Spec):

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.core.block import Sublayer
+from regard.core.block import Sublayer, forgetful
 from regard.core.blueprint import blueprint
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, Part
@@ -342,6 +342,9 @@ class ModelSpec(Spec):
             for number, block in enumerate(decoder.layers()):
                 if block.mixer is not None and not block.mixer.causal:
                     raise SpecError(f"decoder.blocks.{number}.mix sees later positions, and a decoder must not")
+                if block.mixer is not None and not block.mixer.steps:
+                    block.mixer.path = f"decoder.blocks.{number}.mix"
+                    raise forgetful(block.mixer)
         lent = decoder.embedding.table if decoder is not None and self.share else None
         encoder: Stack | None = built(self.encoder, lent)
         main, spec = (decoder, self.decoder) if decoder is not None else (encoder, self.encoder)
