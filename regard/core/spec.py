@@ -7,7 +7,6 @@ spec, a mapping with a `kind`, or the bare kind.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -24,6 +23,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from regard.core.hint import suggest
 from regard.errors import SpecError
 
 if TYPE_CHECKING:
@@ -142,11 +142,8 @@ class Spec(BaseModel, metaclass=SpecType):
 
 
 def told(word: object, known: Iterable[str]) -> dict[str, str]:
-    """What a message about an unknown word needs: the word, and the nearest known ones."""
-    known = list(known)
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5) if isinstance(word, str) else []
-    hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known))}"
-    return {"kind": quoted(word), "hint": hint}
+    """What a message about an unknown word needs: the word, and what it may have meant."""
+    return {"kind": quoted(word), "hint": suggest(word, known)}
 
 
 def quoted(given: object) -> str:

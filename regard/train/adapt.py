@@ -8,6 +8,7 @@ the base they make the state dictionary of a plain model.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, ClassVar, Literal
@@ -17,7 +18,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from regard.core.spec import Positive, Size, Spec, told
+from regard.core.hint import suggest
+from regard.core.spec import Positive, Size, Spec
 from regard.errors import CheckpointError, SpecError
 
 HEAD = "head."  # new in fine-tuning, so it is trained whole
@@ -60,6 +62,7 @@ def nearest(pattern: str, names: Collection[str]) -> str:
     """What a pattern may have meant: names with a star for each number, cut where the pattern has a star."""
     if not names:
         return "; this model has none"
+    starred = re.sub(r"(?<=\.)\d+(?=\.|$)", "*", pattern)
     parts = [["*" if part.isdigit() else part for part in name.split(".")] for name in names]
     if pattern.startswith("*"):
         known = {".".join(["*", *some[-length:]]) for some in parts for length in (1, 2)}
@@ -67,7 +70,7 @@ def nearest(pattern: str, names: Collection[str]) -> str:
         known = {".".join([*some[:length], "*"]) for some in parts for length in range(1, len(some))}
     else:
         known = {".".join(some) for some in parts}
-    return told(pattern, known)["hint"]
+    return suggest(starred, known)
 
 
 class AdaptSpec(Spec):
