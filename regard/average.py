@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import CheckpointError
-from regard.noun import weights
+from regard.noun import ranked, weights
 from regard.run import Run
 from regard.train.checkpoint import Checkpoint, Store, verified
 
@@ -39,10 +39,9 @@ def average(folder: Path, last: int = 0, best: int = 0) -> tuple[Checkpoint, lis
 
 def _best(store: Store, count: int) -> list[Checkpoint]:
     newest = store.latest()
-    ranking = newest.json("state").get("moment", {}).get("ranking", []) if newest is not None else []
     there = {found.step: found for found in store.numbered()}
-    found = [there[step] for _, step in ranking[:count] if step in there]
-    return sorted(found, key=lambda item: item.step)
+    best = [] if newest is None else [there[step] for step in ranked(newest) if step in there]
+    return sorted(best[:count], key=lambda item: item.step)
 
 
 def mean(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:

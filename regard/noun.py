@@ -6,6 +6,7 @@ A run is named by its folder: `RUN` is its average if one was made, otherwise th
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Mapping
@@ -68,9 +69,20 @@ def found(noun: str) -> Checkpoint:
         print(f"regard: {line}; an older one is used", file=sys.stderr)
     if which in ("latest", "average") or wanted is not None:
         return newest
+    best = ranked(newest)
+    if not best:
+        return newest
+    there = next((step for step in best if (store.folder / f"step-{step}").exists()), newest.step)
+    if there != best[0]:
+        print(f"regard: {name}: step-{best[0]} validated best and isn't there; step-{there} is used", file=sys.stderr)
+    return store.at(there)
+
+
+def ranked(newest: Checkpoint) -> list[int]:
+    """The steps that validated best, by what the newest checkpoint says; a measure that isn't finite says nothing."""
     try:
         ranking = newest.json("state")["moment"]["ranking"]
-        return store.at(int(ranking[0][1])) if ranking else newest
+        return [int(step) for value, step in ranking if math.isfinite(value)]
     except (TypeError, LookupError, ValueError, OverflowError):
         raise CheckpointError(f"{newest.path}/state.json: damaged, its ranking can't be read") from None
 

@@ -125,7 +125,7 @@ def restored(tiny: Tiny) -> None:
     """Go back to the checkpoint; where a run is must be told in numbers of the right type."""
     tiny.trainer.restore(verified(tiny.folder / STEP))
     for name, value in asdict(tiny.trainer.moment).items():
-        usual = type(getattr(Moment(), name))
+        usual = type(asdict(Moment())[name])
         assert type(value) in (usual, int if usual is float else usual), f"restored, and its {name} is {value!r:.50}"
 
 

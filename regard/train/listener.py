@@ -54,9 +54,17 @@ class Journal(Listener):
     def began(self, moment: Moment, spec: TrainSpec) -> None:
         """Forget what came after the checkpoint that a run goes on from: it will come again."""
         text = self.path.read_bytes() if self.path.exists() else b""
-        whole = [line for line in text.split(b"\n")[:-1] if (_step(line) or 0) <= moment.step]
+        last = {"evaluation": moment.evaluated}  # a step may be saved before it is evaluated
+
+        def comes_again(line: bytes) -> bool:
+            entry = _entry(line)
+            return entry is not None and entry["step"] > last.get(entry["event"], moment.step)
+
+        kept = [line + b"
+" for line in text.split(b"
+")[:-1] if not comes_again(line)]
         beside = aside(self.path)
-        beside.write_bytes(b"".join(line + b"\n" for line in whole))
+        beside.write_bytes(b"".join(kept))
         os.replace(beside, self.path)
         self.file = self.path.open("a", buffering=1)
 
@@ -77,14 +85,15 @@ def history(path: Path) -> list[dict[str, Any]]:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}", "a run folder that was trained") from None
-    return [json.loads(line) for line in content.split(b"\n") if _step(line) is not None]
+    entries = (_entry(line) for line in content.split(b"\n"))
+    return [entry for entry in entries if entry is not None]
 
 
-def _step(line: bytes) -> int | None:
-    """The step that a line of a journal tells of; None for a line that a crash or a disk has damaged."""
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """What a line of a journal tells; None for a line that a crash or a disk has damaged."""
     try:
         entry = json.loads(line)
-        return entry["step"] if type(entry["step"]) is int and isinstance(entry["event"], str) else None
+        return entry if type(entry["step"]) is int and isinstance(entry["event"], str) else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -1,41 +1,66 @@
 """Learning-rate schedules: a factor for the peak rate at each step, as the papers give them.
 
-A budget in steps makes the end known; with a budget in minutes the trainer passes progress as a share of the time, and
-the same formulas end on time.
+The rate grows in a straight line while it warms up, and what follows has the shape that a schedule is named for. How far
+that has come is counted from the end of the warm-up, in shares of the budget, so that steps, epochs, tokens and minutes
+all end where the schedule says, and nothing jumps where the two parts meet.
 """
 
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from regard.core.spec import Count, Rate, Size, Spec
+from pydantic import BeforeValidator
+
+from regard.core.spec import Rate, Size, Spec
+
+LONGEST = 0.5  # the share of the budget that a warm-up in steps takes at most, so that no run ends at its highest rate
+MOST = 2**24  # steps
+
+
+def _steps_or_share(value: Any) -> Any:
+    """A whole number is steps, and a broken one below 1 a share."""
+    if type(value) is int and 0 <= value <= MOST:
+        return value
+    if type(value) is float and 0 <= value < 1:
+        return value
+    raise ValueError("steps, such as 500, or a share of the budget below 1, such as 0.05")
+
+
+Warmup = Annotated[int | float, BeforeValidator(_steps_or_share)]
 
 
 class ScheduleSpec(Spec):
-    """The rate's shape: `factor(step, progress)`, progress being the share of the budget that is used, 0 to 1."""
+    """The rate's shape.
+
+    The warm-up is a twentieth of the budget unless given: enough for Adam's second moments to settle (β₂ = 0.98 forgets
+    in 50 steps), and long gone when a short run ends.
+    """
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     usual: ClassVar[str | None] = "linear"
-    warmup: Count = 0  # steps of linear growth from 0
+    warmup: Warmup = 0.05  # of linear growth from 0: a share of the budget, or whole steps (at most half of the budget)
 
     @property
     def waits(self) -> int:
         """After how many evaluations without a better one the rate falls; 0: it doesn't look at them."""
         return 0
 
-    def factor(self, step: int, progress: float, falls: int = 0) -> float:
-        """What the peak rate is multiplied by at a step, the first being 1; `falls`: how often it waited in vain."""
-        if step < self.warmup:
-            return step / self.warmup
-        return self.after(step, min(max(progress, 0.0), 1.0)) * self.fallen(falls)
+    def warmth(self, step: int, progress: float) -> float:
+        """How far the warm-up is at the end of a step, `progress` being the share of the budget used by then; 1: done."""
+        if not self.warmup:
+            return math.inf
+        if isinstance(self.warmup, float):
+            return progress / self.warmup
+        return max(step / self.warmup, progress / LONGEST)
+
+    def after(self, progress: float, laps: float) -> float:
+        """The shape once warm: at a share of what follows the warm-up, or after so many times its steps."""
+        raise NotImplementedError
 
     def fallen(self, falls: int) -> float:
+        """What is left of the rate when it waited in vain so often."""
         return 1.0
-
-    def after(self, step: int, progress: float) -> float:
-        """The shape once warm."""
-        raise NotImplementedError
 
 
 class Constant(ScheduleSpec):
@@ -43,18 +68,20 @@ class Constant(ScheduleSpec):
 
     kind: Literal["constant"] = "constant"
 
-    def after(self, step: int, progress: float) -> float:
+    def after(self, progress: float, laps: float) -> float:
         return 1.0
 
 
 class InverseRoot(ScheduleSpec):
-    """1/√step after the warm-up (Vaswani et al. 2017); the paper's to the letter with a peak of (width · warmup)^-½."""
+    """1/√step after the warm-up (Vaswani et al. 2017).
+
+    The paper's to the letter with a warm-up of 4000 steps and a peak of (width · warmup)^-½.
+    """
 
     kind: Literal["inverse-root"] = "inverse-root"
-    warmup: Size = 4000
 
-    def after(self, step: int, progress: float) -> float:
-        return math.sqrt(self.warmup / max(step, 1))
+    def after(self, progress: float, laps: float) -> float:
+        return 1 / math.sqrt(max(laps, 1.0))
 
 
 class Cosine(ScheduleSpec):
@@ -63,7 +90,7 @@ class Cosine(ScheduleSpec):
     kind: Literal["cosine"] = "cosine"
     floor: Rate = 0.0
 
-    def after(self, step: int, progress: float) -> float:
+    def after(self, progress: float, laps: float) -> float:
         return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * progress))
 
 
@@ -73,7 +100,7 @@ class Linear(ScheduleSpec):
     kind: Literal["linear"] = "linear"
     floor: Rate = 0.0
 
-    def after(self, step: int, progress: float) -> float:
+    def after(self, progress: float, laps: float) -> float:
         return self.floor + (1 - self.floor) * (1 - progress)
 
 
@@ -81,10 +108,10 @@ class StableDecay(ScheduleSpec):
     """Warm up, stay, and fall in a straight line at the end (Hu et al. 2024)."""
 
     kind: Literal["stable-decay"] = "stable-decay"
-    decay: Rate = 0.2  # the share of the budget that the fall takes
+    decay: Rate = 0.2  # the share of what follows the warm-up that the fall takes; 0: it doesn't fall
     floor: Rate = 0.0
 
-    def after(self, step: int, progress: float) -> float:
+    def after(self, progress: float, laps: float) -> float:
         left = 1.0 if self.decay == 0 else min(1.0, (1 - progress) / self.decay)
         return self.floor + (1 - self.floor) * left
 
@@ -100,7 +127,7 @@ class Plateau(ScheduleSpec):
     def waits(self) -> int:
         return self.patience
 
-    def after(self, step: int, progress: float) -> float:
+    def after(self, progress: float, laps: float) -> float:
         return 1.0
 
     def fallen(self, falls: int) -> float:

@@ -24,7 +24,7 @@ from torch import Tensor
 from regard.core.model import Model
 from regard.core.spec import Count, Positive, Rate, Size, Spec
 from regard.core.stack import Stack
-from regard.errors import CheckpointError, Divergence, Stopped
+from regard.errors import CheckpointError, Divergence, RegardError, Stopped
 from regard.tasks.task import Place, Task
 from regard.train.adapt import AdaptSpec, adapters, freeze, restore
 from regard.train.checkpoint import Checkpoint, Files, Store
@@ -41,9 +41,9 @@ class TrainSpec(Spec):
     steps: Size | None = None
     epochs: Positive | None = None
     tokens: Annotated[int, Field(strict=True, ge=1)] | None = None  # predicted ones
-    minutes: Positive | None = None  # by the clock, evaluations included
+    minutes: Positive | None = None  # by the clock, with all evaluations; the last one has its time kept free
     optimizer: OptimizerSpec = AdamW()
-    schedule: ScheduleSpec = Linear(warmup=500)
+    schedule: ScheduleSpec = Linear()
     clip: Positive | None = 1.0  # the largest norm of a gradient
     accumulate: Size = 1  # batches that make one step
     ema: Rate = 0.0  # decay of a running average of the weights; 0: none
@@ -51,7 +51,7 @@ class TrainSpec(Spec):
     patience: Count = 0  # evaluations without a better one before it stops; 0: never
     save: Size = 1000  # steps between checkpoints
     keep: Size = 2  # checkpoints, beside the best
-    best: Size = 1  # of the best, so many
+    best: Size = 1  # checkpoints that validated best and are kept beside those
     precision: Literal["fp32", "bf16"] = "fp32"
     recompute: bool = False  # keep only each block's input, and run it again for the gradient
     freeze: tuple[str, ...] = ()  # weights that stay as they are, by name: encoder.blocks.[0-3].*
@@ -66,6 +66,32 @@ class TrainSpec(Spec):
         return self
 
 
+UNKNOWN = 0.1  # of the minutes, kept free for the last evaluation while none has shown what it takes
+
+
+@dataclass
+class Spent:
+    """What was used up, in the units that budgets have."""
+
+    steps: float = 0.0
+    epochs: float = 0.0
+    tokens: float = 0.0
+    clock: float = 0.0  # seconds, as the schedule counts them
+
+    def share(self, spec: TrainSpec) -> float:
+        """The share of the budget that this is: 0 to 1, and past it by the last step."""
+        pairs = (
+            (self.steps, spec.steps),
+            (self.epochs, spec.epochs),
+            (self.tokens, spec.tokens),
+            (self.clock, spec.minutes and 60 * spec.minutes),
+        )
+        return max(used / budget for used, budget in pairs if budget)
+
+    def scaled(self, factor: float) -> Spent:
+        return Spent(*(factor * used for used in (self.steps, self.epochs, self.tokens, self.clock)))
+
+
 @dataclass
 class Moment:
     """Where a run is."""
@@ -76,20 +102,35 @@ class Moment:
     share: float = 0.0  # of the epoch that is done
     tokens: int = 0
     seconds: float = 0.0
+    clock: float = 0.0  # the same as the schedule counts it: an evaluation doesn't move it, and the end comes no later
+    warm: Spent = field(default_factory=Spent)  # what the warm-up took; nothing: it isn't over, or there was none
+    assessment: float = 0.0  # seconds that the last evaluation took
     evaluated: int = 0  # the last step that was
     stale: int = 0  # evaluations since the best one
     falls: int = 0  # of the rate, on a plateau
     ranking: list[tuple[float, int]] = field(default_factory=list)  # the best measures and their steps
 
+    @property
+    def spent(self) -> Spent:
+        return Spent(self.step, self.epoch + self.share, self.tokens, self.clock)
+
     def progress(self, spec: TrainSpec) -> float:
         """The share of the budget that is used: 0 to 1, and past it by the last step."""
-        shares = [
-            self.step / spec.steps if spec.steps else 0.0,
-            (self.epoch + self.share) / spec.epochs if spec.epochs else 0.0,
-            self.tokens / spec.tokens if spec.tokens else 0.0,
-            self.seconds / (60 * spec.minutes) if spec.minutes else 0.0,
-        ]
-        return max(shares)
+        return self.spent.share(spec)
+
+    def factor(self, spec: TrainSpec, now: Spent) -> float:
+        """What the next step's peak rate is multiplied by; `now`: what will be spent with that step."""
+        schedule = spec.schedule
+        warmth = schedule.warmth(self.step + 1, now.share(spec))
+        if not self.warm.steps and warmth >= 1:
+            # the end of the warm-up lies within this step, or further back where a run from before didn't keep it
+            self.warm = now.scaled(1 / warmth)
+        elif not self.warm.steps:
+            return warmth * schedule.fallen(self.falls)
+        begun = min(self.warm.share(spec), 1.0)
+        after = (self.progress(spec) - begun) / (1 - begun) if begun < 1 else 1.0
+        shape = schedule.after(min(max(after, 0.0), 1.0), (self.step + 1) / max(self.warm.steps, 1.0))
+        return shape * schedule.fallen(self.falls)
 
 
 @dataclass
@@ -144,11 +185,10 @@ class Trainer:
             with self._signals():
                 self._settle()  # an evaluation that a signal cut short is made up for
                 while (reason := self._ended()) is None:
-                    self._step(list(islice(places, self.spec.accumulate)))
+                    self._step(places)
                     self._settle()
                     self._heed()
-                if self.moment.evaluated < self.moment.step:
-                    self._evaluate()
+                self._settle()  # where time ran out since the last one
                 self.save()
         finally:
             places.close()
@@ -160,28 +200,52 @@ class Trainer:
             return "patience"
         return "budget" if self.moment.progress(self.spec) >= 1 else None
 
-    def _step(self, places: list[Place[Any]]) -> None:
+    def _left(self) -> float:
+        """Seconds to train for, the last evaluation's taken off."""
+        if self.spec.minutes is None:
+            return math.inf
+        return 60 * self.spec.minutes - (time.monotonic() - self.began) - self._reserve(60 * self.spec.minutes)
+
+    def _reserve(self, budget: float) -> float:
+        """Seconds that an evaluation takes, as far as that is known."""
+        unknown = UNKNOWN * budget if self.task.validation else 0.0
+        return self.moment.assessment or unknown
+
+    def _clock(self, lap: float) -> float:
+        """The schedule's clock when a step that began at `lap` ends now.
+
+        It goes on by what a step takes of the time that is left. So it stands still in evaluations, is faster after
+        them, and says that the time is up when it is: no rate jumps, and each comes to its end.
+        """
+        moment, took, left = self.moment, time.monotonic() - lap, self._left()
+        if self.spec.minutes is None:
+            return time.monotonic() - self.began
+        budget = 60 * self.spec.minutes
+        return moment.clock + (budget - moment.clock) * took / (took + left) if left > 0 else budget
+
+    def _step(self, batches: Iterator[Place[Any]]) -> None:
+        lap = time.monotonic()
+        places = list(islice(batches, self.spec.accumulate))
         moment, started = self.moment, time.monotonic()
         self.model.train()
-        tokens = sum(self.task.size(place.batch) for place in places)
-        shape = self.spec.schedule.factor(moment.step + 1, moment.progress(self.spec), moment.falls)
-        rate = self.spec.optimizer.rate * shape
-        set_rate(self.optimizer, rate)
+        tokens, last = sum(self.task.size(place.batch) for place in places), places[-1]
         loss = sum(self._backward(place, tokens) for place in places)
+        now = Spent(moment.step + 1, last.epoch + last.share, moment.tokens + tokens, self._clock(lap))
+        rate = self.spec.optimizer.rate * moment.factor(self.spec, now)
+        set_rate(self.optimizer, rate)
         gradient = self._clip()
         if not math.isfinite(loss) or not math.isfinite(gradient):
             raise self._divergence(loss, gradient, rate, places)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self._average()
-        last = places[-1]
         moment.step += 1
         moment.tokens += tokens
         moment.epoch, moment.position, moment.share = last.epoch, last.position + 1, last.share
-        now = time.monotonic()
-        moment.seconds = now - self.began
-        told = Step(moment.step, loss, rate, gradient, moment.tokens, moment.seconds, tokens / max(now - started, 1e-9))
-        self._tell("stepped", told, moment)
+        ended = time.monotonic()
+        moment.seconds, moment.clock = ended - self.began, self._clock(lap)
+        speed = tokens / max(ended - started, 1e-9)
+        self._tell("stepped", Step(moment.step, loss, rate, gradient, moment.tokens, moment.seconds, speed), moment)
 
     def _backward(self, place: Place[Any], tokens: int) -> float:
         """Add a batch's gradient; its part of the loss."""
@@ -215,16 +279,29 @@ class Trainer:
 
     def _settle(self) -> None:
         """Evaluate and save where it is time to."""
-        moment, better = self.moment, False
-        due = bool(self.spec.evaluate) and moment.step % self.spec.evaluate == 0
+        moment = self.moment
+        self._expire()
+        due = bool(self.spec.evaluate) and moment.step % self.spec.evaluate == 0 and self._affords()
         if (due or self._ended() is not None) and moment.evaluated < moment.step:
-            better = self._evaluate()
-        if moment.step and (better or moment.step % self.spec.save == 0):
+            self.save()  # first, so that an evaluation that fails loses nothing
+            if self._evaluate():
+                self.save()  # again, so that what is ranked is there and says so
+        elif moment.step and moment.step % self.spec.save == 0:
             self.save()
+        self._expire()  # an evaluation may have taken what was left
+
+    def _expire(self) -> None:
+        """Time that is up stays so, even if the last evaluation takes less than was kept free for it."""
+        if self.spec.minutes is not None and self._left() <= 0:
+            self.moment.clock = max(self.moment.clock, 60 * self.spec.minutes)
+
+    def _affords(self) -> bool:
+        """Whether there is time for an evaluation, some training, and the last evaluation."""
+        return self.spec.minutes is None or self._left() > self._reserve(60 * self.spec.minutes)
 
     def _evaluate(self) -> bool:
-        """Measure the model as it will be used; whether it is the best so far."""
-        moment = self.moment
+        """Measure the model as it will be used; whether it is among the best."""
+        moment, started = self.moment, time.monotonic()
         self._tell("evaluating", moment)
         self.model.eval()
         try:
@@ -233,24 +310,37 @@ class Trainer:
         except Interrupted:
             self._heed()
             raise
+        except RegardError as error:
+            raise self._unmeasured(error) from None
         moment.evaluated = moment.step
         self.saved = -1  # what was saved of this step doesn't know how good it is
         moment.seconds = time.monotonic() - self.began
+        moment.assessment = time.monotonic() - started
         if measures is None:
             return False
         self.measures = measures
         better = self._rank(float(measures[self.task.goal]))
         self._tell("evaluated", moment, measures, better)
-        return better
+        return any(step == moment.step for _, step in moment.ranking)
+
+    def _unmeasured(self, error: RegardError) -> RegardError:
+        """An evaluation's own error, with what is saved and how to train on without evaluations."""
+        if self.store is not None:
+            error.message = f"step {self.moment.step} is saved, and its evaluation failed: {error.message}"
+            if self._ended() is None and self.spec.evaluate:
+                error.hint = " or ".join(filter(None, (error.hint, f"{self.resume} train.evaluate=0")))
+        return error
 
     def _rank(self, value: float) -> bool:
+        """Put a measure in its place; whether it is the best so far. One that isn't finite says nothing good."""
         moment, sign = self.moment, -1 if self.task.rising else 1
-        better = not moment.ranking or sign * value < sign * moment.ranking[0][0]
+        finite = math.isfinite(value)
+        better = finite and (not moment.ranking or sign * value < sign * moment.ranking[0][0])
         moment.stale = 0 if better else moment.stale + 1
         if self.spec.schedule.waits and moment.stale and moment.stale % self.spec.schedule.waits == 0:
             moment.falls += 1
-        ranked = sorted([*moment.ranking, (value, moment.step)], key=lambda pair: (sign * pair[0], pair[1]))
-        moment.ranking = ranked[: self.spec.best]
+        entered = [*moment.ranking, (value, moment.step)] if finite else moment.ranking
+        moment.ranking = sorted(entered, key=lambda pair: (sign * pair[0], pair[1]))[: self.spec.best]
         return better
 
     @contextmanager
@@ -304,9 +394,14 @@ class Trainer:
         if (checkpoint.path / "memory.safetensors").exists():
             self.task.recall(self.model, checkpoint.tensors("memory"))
         try:
-            self.moment = TypeAdapter(Moment).validate_python(checkpoint.json("state")["moment"])
-        except (KeyError, TypeError, ValueError) as error:
+            told = checkpoint.json("state")["moment"]
+            # runs from before had one clock, and ranked steps that weren't saved or had no finite measure
+            self.moment = TypeAdapter(Moment).validate_python({"clock": told.get("seconds", 0.0)} | told)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{checkpoint.path}/state.json: {error}") from None
+        there = {found.step for found in Store(checkpoint.path.parent).numbered()}
+        ranking = self.moment.ranking
+        self.moment.ranking = [pair for pair in ranking if math.isfinite(pair[0]) and pair[1] in there]
         self.saved = self.moment.step
 
     def _pulse(self) -> None:

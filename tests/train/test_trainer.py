@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -18,14 +19,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.average import average
 from regard.core.model import Model
-from regard.errors import Busy, CheckpointError, Divergence, SpecError, Stopped
+from regard.errors import Busy, CheckpointError, Divergence, InputError, SpecError, Stopped
 from regard.noun import found, network
 from regard.run import Run
 from regard.tasks.translation import Translate
 from regard.train.checkpoint import Store
 from regard.train.listener import Listener, Step, history
-from regard.train.trainer import Moment, TrainSpec
+from regard.train.trainer import Moment, Trainer, TrainSpec
 from tests.train.small import begun, document, trainer
 
 ROOT = Path(__file__).parent.parent.parent
@@ -132,7 +134,7 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
     assert program(str(tmp_path), "twice")["status"] == 143
     run = Run.open(tmp_path / "twice")
     newest = run.store.latest()
-    assert newest is not None and newest.step == 4  # what was saved before is whole
+    assert newest is not None and newest.step == 5  # what was saved before the evaluation is whole
     trainer(run).run()
 
 
@@ -244,7 +246,7 @@ def test_a_clock_that_jumps_changes_nothing(tmp_path: Path, monkeypatch: pytest.
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_the_first_budget_that_is_used_up_ends_the_run(words: list[str], steps: int | None, tmp_path: Path) -> None:
-    run = begun(tmp_path / "run", "train.evaluate=0", *words)
+    run = begun(tmp_path / "run", "train.evaluate=0", "train.save=1000", *words)
     report = trainer(run).run()
     moment, spec = report.moment, run.spec.train
     assert report.reason == "budget"
@@ -256,7 +258,7 @@ def test_the_first_budget_that_is_used_up_ends_the_run(words: list[str], steps: 
     if spec.tokens:
         assert 500 <= moment.tokens < 500 + 200
     if spec.minutes:
-        assert 1.2 <= moment.seconds < 10
+        assert 0.9 * 1.2 <= moment.seconds < 10  # the last evaluation's time is kept free
         rates = [line["rate"] for line in history(run.folder / "metrics.jsonl") if line["event"] == "step"]
         assert rates[-1] < 0.2 * max(rates)  # the schedule came to its end
 
@@ -286,6 +288,155 @@ def test_the_last_evaluation_counts_for_the_best_though_its_step_is_saved_anyway
     moment = found(f"{tmp_path / 'run'}@latest").json("state")["moment"]
     assert moment["evaluated"] == 4
     assert {step for _, step in moment["ranking"]} == {3, 4}
+
+
+class Timed(Translate):
+    """A task that moves a clock: by a tenth of a second a step, and by what an evaluation takes."""
+
+    now = 100.0
+    takes: float
+
+    def loss(self, model: Model, batch: Any) -> Tensor:
+        self.now += 0.1
+        return super().loss(model, batch)
+
+    def evaluate(self, model: Model, pulse: Any) -> Mapping[str, Any]:
+        self.now += self.takes
+        return {"bleu": 1.0, "loss": 1.0}
+
+
+@pytest.mark.parametrize(("every", "takes"), [(0, 0.2), (0, 0.59), (20, 0.2), (20, 1.2), (10, 2.0)])
+def test_the_minutes_include_the_last_evaluation_and_no_evaluation_moves_the_rate(
+    every: int, takes: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["train.steps=null", "train.minutes=0.1", "train.schedule={kind: linear, warmup: 0}"]
+    run = begun(tmp_path / "run", *words, f"train.evaluate={every}")
+    ready = trainer(run)
+    assert isinstance(ready.task, Translate)
+    task = Timed(ready.task.spec, ready.task.prepared, ready.task.plan, ready.task.seed)
+    task.takes = takes
+    ready.task = task
+    monkeypatch.setattr(time, "monotonic", lambda: task.now)
+    report = ready.run()
+    assert task.now - 100 <= 6 + 0.1 + 1e-6  # by a step at most
+    assert task.now - 100 >= (6 if every else 5.4)  # before an evaluation has shown what it takes, a tenth is kept free
+    lines = history(run.folder / "metrics.jsonl")
+    evaluations = [line["step"] for line in lines if line["event"] == "evaluation"]
+    assert evaluations[-1] == report.moment.step
+    assert bool(every) == (len(evaluations) > 1)
+    rates = [line["rate"] / 1e-3 for line in lines if line["event"] == "step"]
+    falls = [one - other for one, other in itertools.pairwise(rates)]
+    assert rates[0] == 1 and rates[-1] < 0.1
+    assert max(falls) < 2 / len(rates)  # an evaluation makes the rest steeper, and is no step of its own
+    assert trainer(run).run().moment.step == report.moment.step  # what came to its end doesn't go on
+
+
+@pytest.mark.parametrize("worst", [math.nan, math.inf, -math.inf])
+def test_a_measure_that_is_not_finite_is_never_the_best(worst: float, tmp_path: Path) -> None:
+    run = begun(tmp_path / "run", "train.steps=8", "train.evaluate=2", "train.best=2")
+    report = judged(run, [worst, 3, worst, 2]).run()
+    assert report.moment.ranking == [(3, 4), (2, 8)]
+    assert found(f"{run.folder}@best").step == 4
+    assert average(run.folder, best=2)[1] == [4, 8]
+
+
+def test_nothing_is_best_where_no_measure_is_finite(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run", "train.steps=4", "train.evaluate=2")
+    report = judged(run, [math.nan, math.nan]).run()
+    assert report.moment.ranking == [] and report.moment.stale == 2
+    assert found(f"{run.folder}@best").step == 4
+
+
+def test_all_that_is_ranked_is_saved(tmp_path: Path) -> None:
+    words = ["train.steps=14", "train.evaluate=2", "train.save=1000", "train.best=3"]
+    run = begun(tmp_path / "run", *words)
+    report = judged(run, [9, 1, 7, 8, 2, 3, 4]).run()
+    assert report.moment.ranking == [(9, 2), (8, 8), (7, 6)]
+    assert {2, 6, 8} <= {item.step for item in run.store.numbered()}
+    assert found(f"{run.folder}@best").step == 2
+    assert average(run.folder, best=3)[1] == [2, 6, 8]
+
+
+def test_a_ranking_from_before_that_names_what_is_not_there_is_mended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = begun(tmp_path / "run", "train.steps=8", "train.evaluate=4", "train.best=3")
+    ready = judged(run, [2, 1])
+    ready.run()
+    ready.moment.ranking, ready.saved = [(math.nan, 4), (5.0, 6), (2.0, 4), (1.0, 8)], -1
+    ready.save()
+    assert found(f"{run.folder}@best").step == 4
+    assert "step-6 validated best and isn't there; step-4 is used" in capsys.readouterr().err
+    assert average(run.folder, best=2)[1] == [4, 8]
+    again = trainer(run)
+    assert again.moment.ranking == [(2.0, 4), (1.0, 8)]
+
+
+class Failing(Translate):
+    """A task whose evaluation doesn't come to its end."""
+
+    def evaluate(self, model: Model, pulse: Any) -> Mapping[str, Any]:
+        raise InputError("a text of 900 tokens, and there are 512 positions", "shorten it")
+
+
+def failing(run: Run) -> Trainer:
+    ready = trainer(run)
+    task = ready.task
+    assert isinstance(task, Translate)
+    ready.task = Failing(task.spec, task.prepared, task.plan, task.seed)
+    return ready
+
+
+def test_an_evaluation_that_fails_loses_no_training_and_there_is_a_way_out(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run", "train.steps=7", "train.evaluate=3", "train.save=1000")
+    for _ in range(2):  # going on comes to the same place
+        with pytest.raises(InputError, match="step 3 is saved, and its evaluation failed: a text of 900") as failed:
+            failing(run).run()
+        assert failed.value.hint == f"shorten it or regard resume {run.folder} train.evaluate=0"
+        assert [item.step for item in run.store.numbered()] == [3]
+    out = Run(run.folder, run.spec.replace(train=run.spec.train.replace(evaluate=0)))
+    with pytest.raises(InputError, match="step 7 is saved, and its evaluation failed") as failed:
+        failing(out).run()
+    assert failed.value.hint == "shorten it"
+    report = trainer(out).run()
+    assert (report.moment.step, report.moment.evaluated) == (7, 7)
+    straight = begun(tmp_path / "straight", "train.steps=7", "train.evaluate=0", "train.save=1000")
+    trainer(straight).run()
+    same(straight, run)
+
+
+def test_an_evaluation_that_was_killed_before_it_was_saved_stands_in_the_journal_once(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run", "train.steps=6", "train.evaluate=3", "train.save=1000")
+
+    class Killed(Listener):
+        def evaluated(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trainer(run, Killed()).run()
+    trainer(run).run()
+    lines = history(run.folder / "metrics.jsonl")
+    assert [line["step"] for line in lines if line["event"] == "evaluation"] == [3, 6]
+
+
+def test_a_checkpoint_from_before_this_goes_on_with_its_schedule(tmp_path: Path) -> None:
+    """What it didn't keep follows from what it did: the end of its warm-up, and one clock for all."""
+    straight, run = begun(tmp_path / "straight"), begun(tmp_path / "run")
+    trainer(straight).run()
+    with pytest.raises(Stopped):
+        trainer(run, Tripwire("step", 7, signal.SIGTERM)).run()
+    newest = run.store.latest()
+    assert newest is not None
+    state = newest.json("state")
+    for name in ("clock", "warm", "assessment"):
+        del state["moment"][name]
+    groups = {path.stem: newest.tensors(path.stem) for path in newest.path.glob("*.safetensors")}
+    files = {path.name: newest.read(path.name) for path in newest.path.glob("tokenizer*.json")}
+    run.store.save(newest.step, groups, {"state": state, "spec": newest.json("spec")}, files)
+    going = trainer(run)
+    assert going.moment.clock == going.moment.seconds > 0
+    going.run()
+    same(straight, run)
 
 
 def test_patience_ends_a_run_that_gets_no_better_and_the_best_stays(tmp_path: Path) -> None:
