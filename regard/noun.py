@@ -27,7 +27,7 @@ from regard.hub.npz import pronouncer
 from regard.hub.origin import Origin
 from regard.machine import Device, device
 from regard.tasks.task import TaskSpec
-from regard.train.adapt import Lora, merged
+from regard.train.adapt import Fresh, Lora, merged
 from regard.train.checkpoint import Checkpoint, Store, manifest
 from regard.train.trainer import fill, fits
 
@@ -105,7 +105,7 @@ def adapted(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
             f"{checkpoint.path}: these are adapters, and the model that they belong to isn't in start/"
         )
     spec = Lora.parse(checkpoint.json("state").get("adapt"))
-    return merged(first.tensors("model"), checkpoint.tensors("adapter"), spec)
+    return merged(first.tensors("model"), checkpoint.tensors("adapter"), spec, Fresh.read(first.json("state")))
 
 
 def network(checkpoint: Checkpoint) -> Model:

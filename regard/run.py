@@ -14,7 +14,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Any, ClassVar, Literal, Self
@@ -40,7 +40,7 @@ from regard.models import preset, presets
 from regard.noun import RUN, Parts, no_run, parts
 from regard.tasks.task import Task, TaskSpec
 from regard.tasks.translation import Translation
-from regard.train.adapt import freeze
+from regard.train.adapt import Fresh, freeze
 from regard.train.checkpoint import Checkpoint, Store
 from regard.train.listener import Listener
 from regard.train.trainer import Trainer, TrainSpec, fill
@@ -274,19 +274,20 @@ class Run:
             report(f"data: {log.summary()}")
             if log.reasons:
                 report(f"data: every such line is in {data / REPORT}")
+        fresh = Fresh()
         if origin is None:
             model = described(spec, prepared.lexicon).build("meta")
         else:
-            model = self._begun(origin, prepared, report)
-        tried(model.spec, spec.train)
+            model, fresh = self._begun(origin, prepared, report)
+        tried(model.spec, spec.train, fresh)
         sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in prepared.lexicon.tokenizers))
         report(f"model: {model.parameter_count():,} parameters, a vocabulary of {sizes}")
         facts = {"versions": versions(), "data": prepared.digest, "config": self.digest}
         replace(self.folder / "run.json", json.dumps(facts, indent=1).encode())
         self.write()  # last: a folder with it is a run
 
-    def _begun(self, origin: Parts, prepared: Prepared, report: Callable[[str], None]) -> Model:
-        """The model that a run goes on from, with a head for its task, kept in the run."""
+    def _begun(self, origin: Parts, prepared: Prepared, report: Callable[[str], None]) -> tuple[Model, Fresh]:
+        """The model that a run goes on from, with a head for its task, kept in the run; and what is new in it."""
         torch.manual_seed(self.spec.seed)
         model = described(self.spec, prepared.lexicon, origin.model.spec).build()
         assert origin.lexicon is not None
@@ -294,14 +295,14 @@ class Run:
         if origin.lexicon.labels != prepared.lexicon.labels:  # the same row would stand for another label
             known = {name: tensor for name, tensor in known.items() if not re.match(LABELLED, name)}
         fresh = warmed(model, known)
-        if fresh:
-            report(f"model: new weights for {', '.join(fresh)}")
-        state: dict[str, Any] = {"moment": {"ranking": []}, "family": origin.family}
+        if fresh.whole:
+            report(f"model: new weights for {', '.join(fresh.whole)}")
+        state: dict[str, Any] = {"moment": {"ranking": []}, "family": origin.family, "fresh": asdict(fresh)}
         kept = {"spec": model.spec.model_dump(mode="json"), "state": state}
         more = {} if origin.origin is None else origin.origin.entries()
         files = {**prepared.lexicon.files(), **more}
         Store(self.folder / "start").save(0, {"model": model.state_dict()}, kept, files)
-        return model
+        return model, fresh
 
     def write(self) -> None:
         """Put the run file in its folder."""
@@ -360,22 +361,22 @@ class Run:
         """What is learned from the run's corpus; `model`: the one that it goes on from, if it does."""
         return suited(self.spec, model).build(prepared, self.spec.batches, self.spec.seed)
 
-    def _model(self, prepared: Prepared) -> tuple[Model, dict[str, Any] | None]:
-        """The model as the run begins with it, and its family's settings."""
+    def _model(self, prepared: Prepared) -> tuple[Model, dict[str, Any]]:
+        """The model as the run begins with it, and what is known of it: its family's settings, what is new in it."""
         torch.manual_seed(self.spec.seed)
         if self.spec.start is None:
-            return described(self.spec, prepared.lexicon).build(), family_of(self.spec, prepared.lexicon)
+            return described(self.spec, prepared.lexicon).build(), {"family": family_of(self.spec, prepared.lexicon)}
         first = Store(self.folder / "start").latest()
         if first is None:
             raise CheckpointError(f"{self.folder}/start: the model that it began from is missing or damaged")
         model = ModelSpec.parse(first.json("spec")).build()
         fill(model, first.tensors("model"), f"{first.path}/model.safetensors")
-        return model, first.json("state").get("family")
+        return model, first.json("state")
 
     def trainer(self, prepared: Prepared, listeners: Sequence[Listener] = ()) -> Trainer:
         """A trainer at the start of the run."""
-        model, family = self._model(prepared)
-        facts = {"config": self.digest, "data": prepared.digest, "versions": versions(), "family": family}
+        model, known = self._model(prepared)
+        facts = {"config": self.digest, "data": prepared.digest, "versions": versions(), "family": known.get("family")}
         facts["identity"] = self.identity
         identity = facts | {"task": suited(self.spec, model.spec).model_dump()}
         return Trainer(
@@ -387,6 +388,7 @@ class Run:
             prepared.lexicon.files(),
             identity,
             f"regard resume {quote(str(self.folder))}",
+            Fresh.read(known),
         )
 
     @contextmanager
@@ -429,13 +431,13 @@ def like(spec: RunSpec) -> Lexicon | None:
     return None if spec.tokenizer.like is None else Prepared.load(Path(spec.tokenizer.like) / "data").lexicon
 
 
-def tried(spec: ModelSpec, train: TrainSpec) -> None:
+def tried(spec: ModelSpec, train: TrainSpec, fresh: Fresh) -> None:
     """Insist that what is to be frozen or adapted is there, before anything is written."""
     model = spec.build("meta")
     if train.freeze:
         freeze(model, train.freeze)
     if train.adapt is not None:
-        train.adapt.attach(model)
+        train.adapt.attach(model, fresh)
 
 
 def started(noun: str) -> Parts:
@@ -460,12 +462,12 @@ def grown(spec: ModelSpec, source: int, target: int) -> ModelSpec:
     return spec.replace(**changes) if changes else spec
 
 
-def warmed(model: Model, tensors: Mapping[str, torch.Tensor]) -> list[str]:
-    """Fill a model with all weights of another that fit; the names of those that start anew.
+def warmed(model: Model, tensors: Mapping[str, torch.Tensor]) -> Fresh:
+    """Fill a model with all weights of another that fit; what it has beside them.
 
     A table that has gained rows keeps the old ones. What isn't the head's must fit.
     """
-    own, fresh = model.state_dict(), list[str]()
+    own, fresh, rows = model.state_dict(), list[str](), dict[str, int]()
     for name, weight in own.items():
         # a head that pools for its classes has the pooler that the model had alone
         given = tensors.get(name, tensors.get(name.replace("head.pooler.", "head.")))
@@ -473,8 +475,9 @@ def warmed(model: Model, tensors: Mapping[str, torch.Tensor]) -> list[str]:
             weight.copy_(given)
         elif given is not None and given.shape[1:] == weight.shape[1:] and len(given) < len(weight):
             weight[: len(given)].copy_(given)
+            rows[name] = len(given)
         elif name.startswith("head.") or given is None:
             fresh.append(name)
         else:
             raise CheckpointError(f"start: {name} has shape {tuple(given.shape)}, and {tuple(weight.shape)} is wanted")
-    return fresh
+    return Fresh(tuple(fresh), rows)

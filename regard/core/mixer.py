@@ -20,6 +20,7 @@ class Part(nn.Module):
     """A module of ours: it knows its path in the model, what it can report, and how its weights start."""
 
     names: ClassVar[tuple[str, ...]] = ()  # what a probe can see here
+    undecayed: ClassVar[tuple[str, ...]] = ()  # its weights that aren't vectors and yet mustn't decay
     path: str = "part"
 
     def reset(self) -> None:

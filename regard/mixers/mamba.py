@@ -52,6 +52,7 @@ class Selective(Mixer):
     """A, B, C, D, Δ: the paper's letters."""
 
     names = ("delta",)  # the step: how much each position is let in, (batch, time, inner)
+    undecayed = ("decay", "skip")  # A and D, as in the authors' code
 
     def __init__(self, spec: Mamba, width: int) -> None:
         super().__init__()

@@ -76,6 +76,7 @@ class Heads(Part):
 
 class Machine(Mixer):
     names = ("read_weights", "write_weights")
+    undecayed = ("blank", "rest")  # where it begins: 0 is no better than another beginning
 
     def __init__(self, spec: Turing, width: int) -> None:
         super().__init__()

@@ -193,6 +193,7 @@ class Patches(EmbeddingSpec):
 
 class Tiles(Embedding):
     table = None
+    undecayed = ("first", "position")  # as in DeiT and timm
 
     def __init__(self, spec: Patches, width: int) -> None:
         super().__init__()

@@ -283,6 +283,8 @@ class Bucketed(RelativeSpec):
 class Buckets(Position):
     """A table (buckets, heads), looked up by the distance from query to key."""
 
+    undecayed = ("table.weight",)  # a bias, though it is kept as a table
+
     def __init__(self, spec: Bucketed, heads: int) -> None:
         super().__init__()
         self.spec = spec

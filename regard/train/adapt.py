@@ -1,8 +1,10 @@
 """Fine-tuning of a part of a model: weights that are frozen by name, and low-rank adapters beside frozen matrices.
 
 An adapter is a parametrization of a linear layer's weight, so whoever reads that weight sees the changed one, and no
-mixer knows of it. What was trained is a few tensors under names of their own (`….query.lora.down`), and together with
-the base they make the state dictionary of a plain model.
+mixer knows of it. What fine-tuning added to a model is trained beside: weights that start anew are trained whole, and
+of a table that has gained rows, those rows. What was trained is a few tensors under names of their own
+(`….query.lora.down`, `….tokens.weight.added`), and together with the base they make the state dictionary of a plain
+model.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
@@ -22,15 +25,38 @@ from regard.core.hint import suggest
 from regard.core.spec import Positive, Size, Spec
 from regard.errors import CheckpointError, SpecError
 
-HEAD = "head."  # new in fine-tuning, so it is trained whole
-ADDED = ".lora."
+HEAD = "head."
+LORA = ".lora."
+ROWS = ".added"  # rows that a table has gained
 TOLD = 10  # problems that are told of a file
 
 
+@dataclass(frozen=True)
+class Fresh:
+    """What fine-tuning added to a model: weights that start anew, and how many rows tables had that have more now."""
+
+    whole: tuple[str, ...] = ()  # names, or patterns of them
+    rows: Mapping[str, int] = field(default_factory=dict)  # by the table's name
+
+    @classmethod
+    def read(cls, state: Mapping[str, Any]) -> Fresh:
+        """What a run kept of it; runs from before this trained all of the head, and no rows."""
+        if "fresh" not in state:
+            return cls((f"{HEAD}*",))
+        try:
+            return TypeAdapter(cls).validate_python(state["fresh"])
+        except ValidationError:
+            raise CheckpointError("start: damaged, what fine-tuning added can't be read") from None
+
+
+NOTHING = Fresh()
+
+
 def plain(name: str) -> str:
-    """A weight's name without torch's parametrizations: `….query.weight`, `….query.lora.down`."""
-    name = name.replace(".parametrizations.weight.original", ".weight")
-    return name.replace(".parametrizations.weight.0.", ADDED)
+    """A weight's name without torch's parametrizations: `….query.weight`, `….query.lora.down`, `….weight.added`."""
+    name = re.sub(r"\.parametrizations\.(\w+)\.original$", r".\1", name)
+    name = re.sub(r"\.parametrizations\.(\w+)\.0\.added$", rf".\1{ROWS}", name)
+    return name.replace(".parametrizations.weight.0.", LORA)
 
 
 def freeze(model: nn.Module, patterns: Sequence[str]) -> int:
@@ -79,7 +105,8 @@ class AdaptSpec(Spec):
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     usual: ClassVar[str | None] = "lora"
 
-    def attach(self, model: nn.Module) -> None:
+    def attach(self, model: nn.Module, fresh: Fresh) -> None:
+        """Freeze a model but for what is to be learned; `fresh`: what the model it began from didn't have."""
         raise NotImplementedError
 
 
@@ -90,28 +117,40 @@ class Lora(AdaptSpec):
     rank: Size = 8
     alpha: Positive = 16.0  # the product counts alpha / rank times, so the rate needn't follow the rank
     targets: Annotated[tuple[str, ...], Field(min_length=1)] = ("*.query", "*.value")  # names of linear layers
+    whole: tuple[str, ...] = ()  # weights that are trained themselves, beside those that are new: head.*
 
     @property
     def scale(self) -> float:
         return self.alpha / self.rank
 
-    def attach(self, model: nn.Module) -> None:
-        """Freeze all but the head, and put an adapter on each target; until a step is taken, nothing changes."""
-        chosen = self.chosen(model)
-        for name, weight in model.named_parameters():
-            if not name.startswith(HEAD):
+    def attach(self, model: nn.Module, fresh: Fresh = NOTHING) -> None:
+        """Freeze all that isn't new or asked for, and put an adapter on each target; until a step, nothing changes."""
+        weights = dict(model.named_parameters())
+        whole = {name for name in weights if any(fnmatchcase(name, pattern) for pattern in fresh.whole)}
+        whole |= matching(weights, self.whole, "whole: no weight matches")
+        chosen = self.chosen(model, whole)
+        # an adapter changes all rows of its matrix, those that are new among them; what is frozen by name stays so
+        grown = [name for name in fresh.rows if name in weights and name.rpartition(".")[0] not in chosen]
+        grown = [name for name in grown if name not in whole and weights[name].requires_grad]
+        for name, weight in weights.items():
+            if name not in whole:
                 weight.requires_grad_(False)
-        for linear in chosen:
+        for linear in chosen.values():
             parametrize.register_parametrization(linear, "weight", LowRank(linear.weight, self.rank, self.scale))
+        for name in grown:
+            part, _, own = name.rpartition(".")
+            parametrize.register_parametrization(
+                model.get_submodule(part), own, Grown(weights[name], fresh.rows[name]), unsafe=True
+            )
 
-    def chosen(self, model: nn.Module) -> list[nn.Linear]:
-        """The layers to adapt, once it is sure that all can be."""
+    def chosen(self, model: nn.Module, whole: Collection[str]) -> dict[str, nn.Linear]:
+        """The layers to adapt, once it is sure that all can be; what is trained whole needs no adapter."""
         linears = {
             name: module
             for name, module in model.named_modules()
-            if isinstance(module, nn.Linear) and not name.startswith(HEAD)
+            if isinstance(module, nn.Linear) and f"{name}.weight" not in whole
         }
-        names = matching(linears, self.targets, "targets: no linear layer below the head matches")
+        names = matching(linears, self.targets, "targets: no linear layer that is to be adapted matches")
         chosen = {name: linear for name, linear in linears.items() if name in names}
         for name, linear in chosen.items():
             if parametrize.is_parametrized(linear):
@@ -119,7 +158,7 @@ class Lora(AdaptSpec):
             side = min(linear.in_features, linear.out_features)
             if self.rank > side:
                 raise SpecError(f"rank: {self.rank} is more than the smaller side of {name}, {side}", f"rank={side}")
-        return list(chosen.values())
+        return chosen
 
 
 class LowRank(nn.Module):
@@ -142,31 +181,53 @@ def changed(weight: Tensor, down: Tensor, up: Tensor, scale: float) -> Tensor:
     return weight + (scale * up) @ down
 
 
+class Grown(nn.Module):
+    """A table of which the rows that it has gained are learned, and the others stay."""
+
+    def __init__(self, weight: Tensor, known: int) -> None:
+        super().__init__()
+        self.known = known
+        self.added = nn.Parameter(weight.detach()[known:].clone())
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return torch.cat((weight[: self.known], self.added))
+
+
 def adapters(model: nn.Module) -> dict[str, Tensor]:
-    """All that is trained, by plain names: the adapters, and the head or what else isn't frozen."""
+    """All that is trained, by plain names: the adapters, new rows, and what else isn't frozen."""
     return {plain(name): weight.detach() for name, weight in model.named_parameters() if weight.requires_grad}
 
 
-def merged(base: Mapping[str, Tensor], added: Mapping[str, Tensor], spec: Lora) -> dict[str, Tensor]:
+def merged(
+    base: Mapping[str, Tensor], added: Mapping[str, Tensor], spec: Lora, fresh: Fresh = NOTHING
+) -> dict[str, Tensor]:
     """The state dictionary of the plain model that a base and its adapters make.
 
     A base without any head takes the one that was trained.
     """
-    shapes = expected(base, added, spec)
+    shapes = expected(base, added, spec, fresh)
     _insist(misfits(shapes, added))
     result = dict(base)
     for name in adapted(added):
-        down, up = added[f"{name}{ADDED}down"], added[f"{name}{ADDED}up"]
+        down, up = added[f"{name}{LORA}down"], added[f"{name}{LORA}up"]
         result[f"{name}.weight"] = changed(base[f"{name}.weight"], down, up, spec.scale)
-    return result | {name: tensor for name, tensor in added.items() if ADDED not in name}
+    for name, tensor in added.items():
+        if name.endswith(ROWS):
+            table = name.removesuffix(ROWS)
+            result[table] = torch.cat((base[table][: -len(tensor)], tensor))
+        elif LORA not in name:
+            result[name] = tensor
+    return result
 
 
 def adapted(added: Collection[str]) -> list[str]:
     """The names of the layers that have adapters."""
-    return sorted({name.rpartition(ADDED)[0] for name in added if ADDED in name})
+    return sorted({name.rpartition(LORA)[0] for name in added if LORA in name})
 
 
-def expected(base: Mapping[str, Tensor], added: Mapping[str, Tensor], spec: Lora) -> dict[str, tuple[int, ...]]:
+def expected(
+    base: Mapping[str, Tensor], added: Mapping[str, Tensor], spec: Lora, fresh: Fresh
+) -> dict[str, tuple[int, ...]]:
     """The shapes that trained tensors must have beside this base; refused where base, names and spec disagree."""
     shapes: dict[str, tuple[int, ...]] = {}
     layers, problems = adapted(added), []
@@ -178,16 +239,19 @@ def expected(base: Mapping[str, Tensor], added: Mapping[str, Tensor], spec: Lora
             continue
         if not any(fnmatchcase(name, pattern) for pattern in spec.targets):
             problems.append(f"{name}: has an adapter, and none of the targets {', '.join(spec.targets)} matches it")
-        shapes[f"{name}{ADDED}down"] = (spec.rank, weight.shape[1])
-        shapes[f"{name}{ADDED}up"] = (weight.shape[0], spec.rank)
+        shapes[f"{name}{LORA}down"] = (spec.rank, weight.shape[1])
+        shapes[f"{name}{LORA}up"] = (weight.shape[0], spec.rank)
     for pattern in spec.targets:
         if not any(fnmatchcase(name, pattern) for name in layers):
             problems.append(f"{pattern}: a target, and there is no adapter for it")
     _insist(problems)
     headless = not any(name.startswith(HEAD) for name in base)
     for name, tensor in added.items():
+        table = name.removesuffix(ROWS)
         if name in base:
             shapes[name] = tuple(base[name].shape)
+        elif table in base and table in fresh.rows:
+            shapes[name] = (len(base[table]) - fresh.rows[table], *base[table].shape[1:])
         elif headless and name.startswith(HEAD):
             shapes[name] = tuple(tensor.shape)
     return shapes
@@ -205,8 +269,9 @@ def restore(model: nn.Module, added: Mapping[str, Tensor]) -> None:
 def settle(model: nn.Module) -> None:
     """Leave the changed matrices in the adapters' place: a plain model again, whose frozen weights stay frozen."""
     for module in list(model.modules()):
-        if parametrize.is_parametrized(module, "weight"):
-            parametrize.remove_parametrizations(module, "weight", leave_parametrized=True)
+        if parametrize.is_parametrized(module):
+            for name in list(module.parametrizations):  # type: ignore[arg-type]
+                parametrize.remove_parametrizations(module, name, leave_parametrized=True)
 
 
 def misfits(shapes: Mapping[str, tuple[int, ...]], added: Mapping[str, Tensor]) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """Optimizers: Adam, AdamW, SGD, Adafactor; which weights decay; and their state as named tensors.
 
-Matrices decay, and biases, norms and other vectors don't. Lower blocks may learn more slowly than upper ones, as in
-fine-tuning. A state is tensors by the weight's name, so it can be saved as plain data and read back into a model that
-is built anew.
+Matrices decay, token and position vectors among them, as in BERT and GPT. Biases, norms and other vectors don't, nor
+what a part keeps from it: a state space's poles, where a head stands at first, a bias on scores. Lower blocks may learn
+more slowly than upper ones, as in fine-tuning. A state is tensors by the weight's name, so it can be saved as plain
+data and read back into a model that is built anew.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from regard.core.mixer import Part
 from regard.core.spec import Positive, Rate, Spec
 from regard.core.stack import Stack
 from regard.errors import CheckpointError
@@ -29,7 +31,7 @@ class OptimizerSpec(Spec):
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     usual: ClassVar[str | None] = "adamw"
     rate: Positive = 1e-3  # the peak; the schedule multiplies it
-    decay: Decay = 0.0  # of matrices
+    decay: Decay = 0.0  # of matrices, but for those that a part keeps from it
     layerwise: Fraction = 1.0  # each block's rate is so much of that of the block above it
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
@@ -87,20 +89,31 @@ class Adafactor(OptimizerSpec):
 
 
 def groups(model: nn.Module, decay: float, layerwise: float = 1.0) -> list[dict[str, Any]]:
-    """Matrices, which decay, and the rest, which doesn't; in the order of their names.
+    """What decays, and the rest, which doesn't; in the order of their names.
 
     Where lower blocks learn more slowly (Howard & Ruder 2018), that is so for each `factor` of the rate, from the head
     down: a block's is `layerwise` times that of the block above it.
     """
-    below = levels(model)
+    below, spared = levels(model), undecayed(model)
     found: dict[tuple[float, bool], list[Tensor]] = {}
     for name, weight in model.named_parameters():
         if weight.requires_grad:
-            found.setdefault((layerwise ** below[name], weight.dim() > 1), []).append(weight)
+            decays = weight.dim() > 1 and plain(name) not in spared
+            found.setdefault((layerwise ** below[name], decays), []).append(weight)
     return [
-        {"params": found[factor, matrix], "weight_decay": decay if matrix else 0.0, "factor": factor}
-        for factor, matrix in sorted(found, reverse=True)
+        {"params": found[factor, decays], "weight_decay": decay if decays else 0.0, "factor": factor}
+        for factor, decays in sorted(found, reverse=True)
     ]
+
+
+def undecayed(model: nn.Module) -> set[str]:
+    """The names of the weights that parts keep from decay."""
+    return {
+        f"{path}.{name}".removeprefix(".")
+        for path, part in model.named_modules()
+        if isinstance(part, Part)
+        for name in part.undecayed
+    }
 
 
 def levels(model: nn.Module) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """Learning-rate schedules: a factor for the peak rate at each step, as the papers give them.
 
-The rate grows in a straight line while it warms up, and what follows has the shape that a schedule is named for. How far
-that has come is counted from the end of the warm-up, in shares of the budget, so that steps, epochs, tokens and minutes
-all end where the schedule says, and nothing jumps where the two parts meet.
+The rate grows in a straight line while it warms up, and what follows has the shape that a schedule is named for. That
+shape is counted from the end of the warm-up, in shares of the budget, so that steps, epochs, tokens and minutes all end
+where the schedule says, and nothing jumps where the two parts meet.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ScheduleSpec(Spec):
         return 0
 
     def warmth(self, step: int, progress: float) -> float:
-        """How far the warm-up is at the end of a step, `progress` being the share of the budget used by then; 1: done."""
+        """How far the warm-up is at the end of a step, `progress` of the budget being used by then; 1: it is over."""
         if not self.warmup:
             return math.inf
         if isinstance(self.warmup, float):

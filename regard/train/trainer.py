@@ -26,7 +26,7 @@ from regard.core.spec import Count, Positive, Rate, Size, Spec
 from regard.core.stack import Stack
 from regard.errors import CheckpointError, Divergence, RegardError, Stopped
 from regard.tasks.task import Place, Task
-from regard.train.adapt import AdaptSpec, adapters, freeze, restore
+from regard.train.adapt import NOTHING, AdaptSpec, Fresh, adapters, freeze, restore
 from regard.train.checkpoint import Checkpoint, Files, Store
 from regard.train.listener import Listener, Step
 from regard.train.optimizer import AdamW, OptimizerSpec, packed, set_rate, unpack
@@ -55,7 +55,7 @@ class TrainSpec(Spec):
     precision: Literal["fp32", "bf16"] = "fp32"
     recompute: bool = False  # keep only each block's input, and run it again for the gradient
     freeze: tuple[str, ...] = ()  # weights that stay as they are, by name: encoder.blocks.[0-3].*
-    adapt: AdaptSpec | None = None  # train adapters beside frozen matrices, and the head
+    adapt: AdaptSpec | None = None  # train adapters beside frozen matrices, and what is new in the model
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -155,15 +155,19 @@ class Trainer:
         files: Files | None = None,
         identity: Mapping[str, Any] | None = None,
         resume: str = "",
+        fresh: Fresh = NOTHING,
     ) -> None:
-        """`files` and `identity` go into every checkpoint; `resume` is what to type after a stop."""
+        """`files` and `identity` go into every checkpoint; `resume` is what to type after a stop.
+
+        `fresh`: what fine-tuning added to the model.
+        """
         self.model, self.task, self.spec, self.listeners = model, task, spec, listeners
         self.store, self.files, self.identity, self.resume = store, files or {}, identity or {}, resume
         self.moment = Moment()
         if spec.freeze:
             freeze(model, spec.freeze)
         if spec.adapt is not None:
-            spec.adapt.attach(model)
+            spec.adapt.attach(model, fresh)
         self.optimizer = spec.optimizer.build(model)
         self.names = [name for name, _ in model.named_parameters()]
         self.weights: list[Tensor] = [weight for _, weight in model.named_parameters()]

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from regard.config import Document, assignments, merge
 from regard.core.model import Model
 from regard.errors import CheckpointError, SpecError
 from regard.models import preset
-from regard.train.adapt import AdaptSpec, Lora, adapters, freeze, merged, plain, restore, settle
+from regard.noun import parts
+from regard.run import Run
+from regard.train.adapt import AdaptSpec, Fresh, Lora, adapters, freeze, merged, plain, restore, settle
+from regard.train.checkpoint import Store
 from regard.train.optimizer import AdamW
+from regard.verify import verify
+from tests.train.small import trainer
 
 CLASSES = {"kind": "classes", "classes": 3, "dense": True}
 MODELS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
@@ -52,9 +59,13 @@ def state(model: nn.Module) -> dict[str, Tensor]:
     return {plain(name): tensor.clone() for name, tensor in model.state_dict().items()}
 
 
+HEAD = Fresh(("head.*",))  # fine-tuning gave it a head of its own
+FRESH = {"bert": HEAD}
+
+
 def attached(name: str) -> Model:
     model = model_of(name)
-    lora_of(name).attach(model)
+    lora_of(name).attach(model, FRESH.get(name, Fresh()))
     return model
 
 
@@ -68,12 +79,13 @@ def test_an_adapted_model_starts_as_the_model_that_it_was(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ADAPTED)
-def test_training_moves_the_adapters_and_the_head_and_nothing_else(name: str) -> None:
+def test_training_moves_the_adapters_and_a_head_that_is_new_and_nothing_else(name: str) -> None:
     model = attached(name)
     before = state(model)
     after = state(trained(model))
     moved = {key for key in before if not torch.equal(before[key], after[key])}
-    assert moved == {key for key in before if ".lora." in key or key.startswith("head.")} == set(adapters(model))
+    new = "head." if name == "bert" else ".lora."  # an untied head that was trained before stays, as a tied one does
+    assert moved == {key for key in before if ".lora." in key or key.startswith(new)} == set(adapters(model))
     assert set(model_of(name).state_dict()) == {key for key in before if ".lora." not in key}
 
 
@@ -116,7 +128,7 @@ def test_adapters_that_are_put_back_are_the_same(name: str) -> None:
     model = trained(attached(name))
     again = model_of(name)
     torch.manual_seed(5)  # another start
-    lora_of(name).attach(again)
+    lora_of(name).attach(again, FRESH.get(name, Fresh()))
     restore(again, {key: tensor.clone() for key, tensor in adapters(model).items()})
     assert torch.equal(again(tokens()), model(tokens()))
 
@@ -137,18 +149,134 @@ def test_adapters_have_plain_names() -> None:
     }
 
 
-def test_the_head_has_no_adapters_because_it_is_trained_whole() -> None:
+def test_a_new_head_has_no_adapters_because_it_is_trained_whole() -> None:
     model = model_of("bert")
-    Lora(rank=2, targets=("*",)).attach(model)
+    Lora(rank=2, targets=("*",)).attach(model, HEAD)
     assert not any(name.startswith("head.") and ".lora." in name for name in adapters(model))
-    with pytest.raises(SpecError, match=r"no linear layer below the head matches 'head\.\*'"):
-        Lora(rank=2, targets=("head.*",)).attach(model_of("bert"))
+    with pytest.raises(SpecError, match=r"no linear layer that is to be adapted matches 'head\.\*'"):
+        Lora(rank=2, targets=("head.*",)).attach(model_of("bert"), HEAD)
+
+
+def test_an_untied_head_is_trained_whole_or_adapted_only_where_that_is_asked_for() -> None:
+    spec = preset("llama-tiny", depth=2, width=16, vocabulary=200, tied=False)
+    plainly, whole, adapted = spec.build(), spec.build(), spec.build()
+    Lora(rank=2).attach(plainly)
+    assert not any(name.startswith("head.") for name in adapters(plainly))
+    Lora(rank=2, whole=("head.*",)).attach(whole)
+    assert {name for name in adapters(whole) if name.startswith("head.")} == {"head.words.weight"}
+    Lora(rank=2, targets=("*.query", "head.words")).attach(adapted)
+    names = {name for name in adapters(adapted) if name.startswith("head.")}
+    assert names == {"head.words.lora.down", "head.words.lora.up"}
+    with pytest.raises(SpecError, match=r"whole: no weight matches 'heads\.\*'; did you mean 'head\.\*'"):
+        Lora(rank=2, whole=("heads.*",)).attach(spec.build())
+
+
+def grown(tied: bool) -> tuple[Model, Fresh]:
+    """A model whose task has added three tokens."""
+    torch.manual_seed(0)
+    settings = {"head": {"kind": "vocabulary", "tied": tied, "bias": True, "size": None if tied else 20}}
+    spec = preset("gpt2", depth=2, width=16, vocabulary=20).replace(**settings)
+    rows = {"decoder.embedding.tokens.weight": 17, "head.bias": 17} | ({} if tied else {"head.words.weight": 17})
+    return spec.build().eval(), Fresh(rows=rows)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_rows_that_a_task_has_added_are_trained_and_the_others_stay(tied: bool) -> None:
+    (base, fresh), (model, _) = grown(tied), grown(tied)
+    spec = Lora(rank=2)
+    spec.attach(model, fresh)
+    assert torch.equal(model(tokens()), base(tokens()))
+    assert {f"{name}.added" for name in fresh.rows} == {name for name in adapters(model) if ".lora." not in name}
+    added = {name: tensor.clone() for name, tensor in adapters(trained(model)).items()}
+    weights = merged(base.state_dict(), added, spec, fresh)
+    for name in fresh.rows:
+        assert torch.equal(weights[name][:17], base.state_dict()[name][:17])
+        assert (weights[name][17:] != base.state_dict()[name][17:]).any(-1).all()
+    again, _ = grown(tied)
+    spec.attach(again, fresh)
+    restore(again, added)
+    assert torch.equal(again(tokens()), model(tokens()))
+    answer = model(tokens())
+    settle(model)
+    found = model.state_dict()
+    assert set(found) == set(weights)
+    assert all(torch.equal(found[key], tensor) for key, tensor in weights.items())
+    assert torch.equal(model(tokens()), answer)
+
+
+def test_new_rows_that_do_not_fit_are_refused_by_name() -> None:
+    model, fresh = grown(tied=True)
+    base = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    spec = Lora(rank=2)
+    spec.attach(model, fresh)
+    name = "decoder.embedding.tokens.weight.added"
+    fewer = adapters(model) | {name: torch.zeros(2, 16)}
+    for refuse in (lambda: restore(model, fewer), lambda: merged(base, fewer, spec, fresh)):
+        with pytest.raises(CheckpointError, match=rf"{name}: shape \(2, 16\), and the model's is \(3, 16\)"):
+            refuse()
+    with pytest.raises(CheckpointError, match=f"{name}: the model has no such weight"):
+        merged(base, adapters(model), spec)
+
+
+def test_new_rows_can_be_frozen_or_adapted_like_the_rest() -> None:
+    model, fresh = grown(tied=False)
+    freeze(model, ["decoder.embedding.*"])
+    Lora(rank=2, targets=("*.query", "head.words")).attach(model, fresh)
+    names = {name for name in adapters(model) if ".mix." not in name}
+    assert names == {"head.bias.added", "head.words.lora.down", "head.words.lora.up"}
+
+
+def fine_tuned(folder: Path, *words: str) -> Run:
+    """Adapters on an untied model that learns to translate: its task adds a token."""
+    corpus = {"kind": "en-fr", "train": 100, "validation": 4, "test": 4, "combinations": 0, "longest": 7}
+    train = {"steps": 2, "evaluate": 0, "schedule": {"kind": "constant", "warmup": 0}}
+    model = {"kind": "llama-tiny", "width": 16, "depth": 1, "heads": 2, "kv_heads": 1, "hidden": 16, "tied": False}
+    common = {"corpus": corpus, "batches": {"tokens": 256}, "train": train, "tokenizer": {"vocabulary": 200}}
+    first = {"task": {"kind": "language", "context": 32}, "model": model, "out": str(folder / "first")}
+    run = Run.begin(Document({**common, "device": "cpu", **first}))
+    trainer(run).run()
+    then = {"task": "translation", "start": str(folder / "first"), "out": str(folder / "then"), "device": "cpu"}
+    adapt = {"train": {**train, "steps": 6, "save": 2, "adapt": {"kind": "lora", "rank": 2}}}
+    return Run.begin(Document(merge({**common, **then, **adapt}, assignments(words))))
+
+
+def test_a_token_that_a_task_adds_is_learned_by_adapters_through_resume_and_merge(tmp_path: Path) -> None:
+    run = fine_tuned(tmp_path)
+    first = Store(run.folder / "start").latest()
+    assert first is not None
+    assert set(first.json("state")["fresh"]["rows"]) == {"decoder.embedding.tokens.weight", "head.words.weight"}
+    trainer(run).run()
+    newest = run.store.latest()
+    assert newest is not None
+    trained_names = {name for name in newest.tensors("adapter") if ".lora." not in name}
+    assert trained_names == {"decoder.embedding.tokens.weight.added", "head.words.weight.added"}
+    base, used = first.tensors("model"), parts(f"{run.folder}@latest").model.state_dict()
+    for name in ("decoder.embedding.tokens.weight", "head.words.weight"):
+        assert torch.equal(used[name][:-1], base[name][:-1])
+        assert not torch.equal(used[name][-1], base[name][-1])
+    assert verify(run.folder, 6).exact
+
+
+def test_adapters_of_a_run_from_before_this_keep_their_head(tmp_path: Path) -> None:
+    """It kept nothing of what was new, and trained the head whole."""
+    run = fine_tuned(tmp_path)
+    start = Store(run.folder / "start")
+    first = start.latest()
+    assert first is not None
+    state = {name: value for name, value in first.json("state").items() if name != "fresh"}
+    files = {path.name: first.read(path.name) for path in first.path.glob("*.json") if "tokenizer" in path.name}
+    start.save(0, {"model": first.tensors("model")}, {"spec": first.json("spec"), "state": state}, files)
+    trainer(run).run()
+    newest = run.store.latest()
+    assert newest is not None and "head.words.weight" in newest.tensors("adapter")
+    used = parts(f"{run.folder}@latest").model.state_dict()
+    assert torch.equal(used["head.words.weight"], newest.tensors("adapter")["head.words.weight"])
 
 
 @pytest.mark.parametrize(
     ("name", "target", "message"),
     [
-        ("lstm", "*.query", "no linear layer below the head matches '.*.query'; this model has none"),
+        ("lstm", "*.query", "no linear layer that is to be adapted matches '.*.query'; this model has none"),
         ("mamba", "*.query", r"'.*.query'; known: .*\*.input, .*\*.output"),
         ("gpt2", "*.querry", r"'.*.querry'; did you mean '\*.query'"),
         ("gpt2", "decoder.block.0.mix.inner.key", r"did you mean 'decoder.blocks.\*.mix.inner.key'"),
@@ -220,7 +348,7 @@ def test_adapters_that_do_not_fit_are_refused_by_name(change: dict[str, Tensor],
     with pytest.raises(CheckpointError, match=message):
         restore(model, added)
     with pytest.raises(CheckpointError, match=message):
-        merged(model_of("bert").state_dict(), added, lora_of("bert"))
+        merged(model_of("bert").state_dict(), added, lora_of("bert"), HEAD)
     assert all(torch.equal(tensor, before[key]) for key, tensor in state(model).items())
 
 
@@ -255,7 +383,7 @@ def test_frozen_weights_stay_and_the_others_learn() -> None:
 def test_weights_can_be_frozen_before_and_after_adapters_by_their_plain_names() -> None:
     model = model_of("bert")
     freeze(model, ["head.pooler.*"])
-    lora_of("bert").attach(model)
+    lora_of("bert").attach(model, HEAD)
     assert {name for name in adapters(model) if name.startswith("head.")} == {
         "head.classes.weight",
         "head.classes.bias",

@@ -10,9 +10,9 @@ from torch import nn
 
 from regard.core.model import Model
 from regard.errors import CheckpointError, SpecError
-from regard.models import preset
+from regard.models import preset, presets
 from regard.train.adapt import Lora, freeze
-from regard.train.optimizer import OptimizerSpec, groups, packed, set_rate, unpack
+from regard.train.optimizer import OptimizerSpec, groups, packed, set_rate, undecayed, unpack
 
 KINDS = ["adam", "adamw", "sgd", "adafactor"]
 
@@ -72,6 +72,32 @@ def test_matrices_decay_and_vectors_do_not() -> None:
         decays = {id(weight): group["weight_decay"] for group in optimizer.param_groups for weight in group["params"]}
         assert all(decays[id(weight)] == (0.3 if weight.dim() > 1 else 0.0) for weight in model.parameters())
     assert sum(len(group["params"]) for group in groups(model, 0.1)) == len(list(model.parameters()))
+
+
+KEPT = {  # by the first word of a preset's name
+    "mamba": {"mix.inner.decay", "mix.inner.skip"},
+    "hybrid": {"mix.inner.decay", "mix.inner.skip"},
+    "ssm": {"mix.inner.step", "mix.inner.decay", "mix.inner.frequency"},
+    "ntm": {"mix.inner.blank", "mix.inner.rest"},
+    "t5": {"bias.table.weight"},
+    "vit": {"embedding.first", "embedding.position"},
+}
+
+
+@pytest.mark.parametrize("name", sorted(presets()))
+def test_only_matrices_decay_and_not_those_that_the_references_exempt(name: str) -> None:
+    """Embeddings decay, as in BERT and GPT; vectors never do; of the rest, what each part says."""
+    model, kept = preset(name).build("meta"), KEPT.get(name.partition("-")[0], set())
+    weights, names = dict(model.named_parameters()), {id(weight): key for key, weight in model.named_parameters()}
+    decaying = {
+        names[id(weight)] for group in groups(model, 0.1) if group["weight_decay"] for weight in group["params"]
+    }
+    spared = set(weights) - decaying
+    assert spared == {
+        key for key, weight in weights.items() if weight.dim() < 2 or any(key.endswith(f".{own}") for own in kept)
+    }
+    assert undecayed(model) <= spared  # what a part declares is there
+    assert all(any(key.endswith(f".{own}") for key in spared) for own in kept)
 
 
 def test_a_state_of_another_model_is_refused() -> None:
