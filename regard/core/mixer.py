@@ -26,9 +26,13 @@ class Part(nn.Module):
     def reset(self) -> None:
         """Set the weights that don't start as plain matrices do."""
 
-    def steer(self, load: Tensor) -> bool:
-        """Be told how a batch used it (`path.load`); whether that is all that keeps its use even."""
+    @property
+    def steered(self) -> bool:
+        """Whether being told how batches use it is all that keeps its use even."""
         return False
+
+    def steer(self, load: Tensor) -> None:
+        """Be told how a batch used it (`path.load`)."""
 
 
 class Mixer(Part):

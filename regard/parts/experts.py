@@ -137,9 +137,11 @@ class Mixture(Part):
         see("load", load)
         see("balance", self.spec.experts * (load * mean).sum())
 
-    def steer(self, load: Tensor, speed: float = 0.001) -> bool:
+    @property
+    def steered(self) -> bool:
+        return self.bias is not None
+
+    def steer(self, load: Tensor, speed: float = 0.001) -> None:
         """Make crowded experts a little less likely to be chosen, and idle ones more; no gradient is involved."""
-        if self.bias is None:
-            return False
-        self.bias += speed * (load.mean() - load).sign()
-        return True
+        if self.bias is not None:
+            self.bias += speed * (load.mean() - load).sign()

@@ -138,10 +138,12 @@ class Label(Task[Texts]):
     def loss(self, model: Model, batch: Texts) -> Tensor:
         device = model.device
         tokens, valid = batch.tokens.to(device), batch.valid.to(device)
-        features = model.features(tokens, valid=valid, extras={"segments": batch.segments.to(device)})
+        routing, extras = self.route(model), {"segments": batch.segments.to(device)}
+        features = model.features(tokens, valid=valid, extras=extras, probe=routing.probe)
         logits = model.answer(features, valid=valid)
         labels = batch.labels.to(device)
         found = F.cross_entropy(logits, labels, reduction="sum", label_smoothing=self.spec.smoothing)
+        found = found + routing.cost(len(labels))
         if not self.spec.auxiliary:
             return found
         kept = valid[:, 1:]

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard.core.mask import average
 from regard.core.model import Model, ModelSpec
+from regard.core.probe import Probe
 from regard.core.spec import Positive
 from regard.data.batches import BatchSpec, padded
 from regard.data.lexicon import Lexicon
@@ -100,21 +101,21 @@ class Match(Task[Twins]):
 
     def loss(self, model: Model, batch: Twins) -> Tensor:
         device = model.device
-        one = pooled(model, batch.source.to(device), batch.source_valid.to(device))
-        other = pooled(model, batch.target.to(device), batch.target_valid.to(device))
+        routing = self.route(model)
+        one = pooled(model, batch.source.to(device), batch.source_valid.to(device), routing.probe)
+        other = pooled(model, batch.target.to(device), batch.target_valid.to(device), routing.probe)
         cosines = self.spec.scale * one @ other.T
         wanted = torch.arange(len(one), device=device)
-        return (
-            F.cross_entropy(cosines, wanted, reduction="sum") + F.cross_entropy(cosines.T, wanted, reduction="sum")
-        ) / 2
+        there, back = (F.cross_entropy(table, wanted, reduction="sum") for table in (cosines, cosines.T))
+        return (there + back) / 2 + routing.cost(len(one))
 
     def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         return matched(Embedder(model, self.tokenizer), self.validation, pulse)
 
 
-def pooled(model: Model, tokens: Tensor, valid: Tensor) -> Tensor:
+def pooled(model: Model, tokens: Tensor, valid: Tensor, probe: Probe | None = None) -> Tensor:
     """The mean of each row's states, at unit length: (rows, width)."""
-    return F.normalize(average(model.features(tokens, valid=valid), valid), dim=-1)
+    return F.normalize(average(model.features(tokens, valid=valid, probe=probe), valid), dim=-1)
 
 
 def matched(embedder: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:

@@ -135,7 +135,7 @@ class Learn(Task[Rows]):
         return batch.size
 
     def loss(self, model: Model, batch: Rows) -> Tensor:
-        routing = Routing(model, self.spec.balance)
+        routing = self.route(model, self.spec.balance)
         if not self.spec.carry:
             return entropy(model, batch, routing) + routing.cost(batch.size)
         if self.state is None or batch.fresh is None or self.state.rows != len(batch.tokens):
@@ -147,6 +147,7 @@ class Learn(Task[Rows]):
 
     def settle(self) -> None:
         """Cut the graph between two batches; where in its document a row stands doesn't matter to a recurrence."""
+        super().settle()
         if self.state is not None:
             self.state = self.state.detach()
             self.state.recount()

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
+from regard.core.probe import Probe
 from regard.core.spec import Rate, Size
 from regard.data.batches import BatchSpec, padded
 from regard.data.lexicon import Lexicon
@@ -102,7 +103,8 @@ class Guess(Task[Hidden]):
         return max(1, len(batch.answers))
 
     def loss(self, model: Model, batch: Hidden) -> Tensor:
-        return entropy(model, batch)
+        routing = self.route(model)
+        return entropy(model, batch, routing.probe) + routing.cost(self.size(batch))
 
     def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         return assess(model, self.tokenizer, self.validation, self.spec, pulse)
@@ -136,12 +138,12 @@ def words(tokens: Tensor, ordinary: Tensor, tokenizer: Tokenizer) -> Tensor:
     return ((begins | after_other).flatten().cumsum(0) - 1).view_as(tokens)
 
 
-def entropy(model: Model, batch: Hidden) -> Tensor:
+def entropy(model: Model, batch: Hidden, probe: Probe | None = None) -> Tensor:
     """The sum of cross-entropies over the chosen tokens."""
     device = model.device
     parts = (batch.tokens, batch.chosen, batch.valid, batch.documents)
     tokens, chosen, valid, documents = (part.to(device) for part in parts)
-    factors = model.factors(tokens, chosen, valid=valid, documents=documents)
+    factors = model.factors(tokens, chosen, valid=valid, documents=documents, probe=probe)
     return cross_entropy(factors, batch.answers.to(device))
 
 

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
+from regard.core.probe import Probe
 from regard.data.batches import BatchSpec
 from regard.data.lexicon import Lexicon
 from regard.data.prepared import Prepared
@@ -90,9 +91,9 @@ def collected(values: Sequence[Sequence[float]], marks: Sequence[Sequence[int]],
     return Series(inputs, torch.arange(inputs.shape[1])[None] < lengths[:, None], torch.tensor(list(targets)))
 
 
-def guessed(model: Model, batch: Series) -> Tensor:
+def guessed(model: Model, batch: Series, probe: Probe | None = None) -> Tensor:
     """What the model makes of each series: (rows,)."""
-    found: Tensor = model(batch.inputs.to(model.device), valid=batch.valid.to(model.device))[:, 0]
+    found: Tensor = model(batch.inputs.to(model.device), valid=batch.valid.to(model.device), probe=probe)[:, 0]
     return found
 
 
@@ -112,7 +113,9 @@ class Reckon(Task[Series]):
         return len(batch.targets)
 
     def loss(self, model: Model, batch: Series) -> Tensor:
-        return F.mse_loss(guessed(model, batch), batch.targets.to(model.device), reduction="sum")
+        routing = self.route(model)
+        guesses = guessed(model, batch, routing.probe)
+        return F.mse_loss(guesses, batch.targets.to(model.device), reduction="sum") + routing.cost(self.size(batch))
 
     def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         return Reckoner(model).measured(self.validation, pulse)

@@ -21,13 +21,21 @@ class Routing:
         self.probe = Record("*.balance", "*.load") if self.parts and model.training else None
 
     def cost(self, predictions: int) -> Tensor | float:
-        """What an uneven use adds to a loss that is a sum over so many predictions; also steers."""
+        """What an uneven use adds to a loss that is a sum over so many predictions."""
         if self.probe is None:
             return 0.0
-        costs = []
-        for path, part in self.parts.items():
-            with torch.no_grad():
-                steered = part.steer(self.probe[f"{path}.load"])
-            if not steered:
-                costs.append(self.probe[f"{path}.balance"])
+        costs = [self._mean(path, "balance") for path, part in self.parts.items() if not part.steered]
         return self.weight * predictions * torch.stack(costs).sum() if costs else 0.0
+
+    @torch.no_grad()
+    def steer(self) -> None:
+        """Steer the experts that have no loss; after the gradient, for which a block may have to choose once more."""
+        if self.probe is not None:
+            for path, part in self.parts.items():
+                if part.steered:
+                    part.steer(self._mean(path, "load"))
+
+    def _mean(self, path: str, name: str) -> Tensor:
+        """What was reported of a part, over all calls of a batch."""
+        assert self.probe is not None
+        return torch.stack(self.probe.values[f"{path}.{name}"]).mean(0)

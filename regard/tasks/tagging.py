@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
+from regard.core.probe import Probe
 from regard.core.spec import EmbeddingSpec, Rate, Size, Spec
 from regard.core.stack import StackSpec
 from regard.data.batches import BatchSpec, padded
@@ -223,9 +224,10 @@ class Tag(Task[Sentences]):
         return len(batch.tags)
 
     def loss(self, model: Model, batch: Sentences) -> Tensor:
-        logits = scored(model, batch)
-        tags = batch.tags.to(model.device)
-        return F.cross_entropy(logits, tags, reduction="sum", label_smoothing=self.spec.smoothing)
+        routing = self.route(model)
+        logits, tags = scored(model, batch, routing.probe), batch.tags.to(model.device)
+        found = F.cross_entropy(logits, tags, reduction="sum", label_smoothing=self.spec.smoothing)
+        return found + routing.cost(len(tags))
 
     def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         found = Tagger(model, self.lexicon, self.spec).measured(self.validation, pulse)
@@ -243,11 +245,11 @@ def words_of(letters: Sequence[int]) -> list[list[int]]:
     return words[:-1]
 
 
-def scored(model: Model, batch: Sentences) -> Tensor:
+def scored(model: Model, batch: Sentences, probe: Probe | None = None) -> Tensor:
     """The scores of each word's tags: (words, tags)."""
     device = model.device
     extras = {name: tensor.to(device) for name, tensor in batch.extras.items()}
-    logits: Tensor = model(batch.tokens.to(device), valid=batch.valid.to(device), extras=extras)
+    logits: Tensor = model(batch.tokens.to(device), valid=batch.valid.to(device), extras=extras, probe=probe)
     return logits.flatten(0, 1)[batch.first.to(device)]
 
 

@@ -20,6 +20,7 @@ from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.decode.speaker import Speaker
 from regard.errors import SpecError
+from regard.tasks.routing import BALANCE, Routing
 
 B = TypeVar("B")
 Pulse = Callable[[], None]  # called now and then in long work; it may raise to end it
@@ -103,6 +104,7 @@ class Task(ABC, Generic[B]):
         self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
         self.lexicon, self.columns = prepared.lexicon, prepared.columns
         self.tokenizer = prepared.lexicon.tokenizer
+        self.routing: Routing | None = None  # of the batch that is being learned from
         self.validation = prepared.samples("validation") if prepared.has("validation") else []
 
     def batches(self, epoch: int, position: int) -> Generator[Place[B], None, None]:
@@ -145,8 +147,16 @@ class Task(ABC, Generic[B]):
     def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         """Measures on the samples that were kept for validation."""
 
+    def route(self, model: Model, weight: float = BALANCE) -> Routing:
+        """Watch the experts of a model through a batch: its probe goes into each call, and its cost into the loss."""
+        self.routing = Routing(model, weight)
+        return self.routing
+
     def settle(self) -> None:
         """A batch's gradient was taken."""
+        if self.routing is not None:
+            self.routing.steer()
+            self.routing = None
 
     def memory(self) -> Mapping[str, Tensor]:
         """What the next batch needs to know of this one, for a checkpoint."""

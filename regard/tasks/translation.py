@@ -31,7 +31,6 @@ from regard.decode.speaker import Speaker
 from regard.errors import SpecError
 from regard.tasks.entropy import cross_entropy, losses
 from regard.tasks.measures import Measured, ratio
-from regard.tasks.routing import Routing
 from regard.tasks.task import Pulse, Task, TaskSpec
 
 
@@ -125,7 +124,7 @@ class Translate(Task[Batch]):
         return batch.tokens
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        routing = Routing(model)
+        routing = self.route(model)
         found = predicted(model, batch, self.lexicon.tokenizers[1], routing.probe)
         return cross_entropy(found.factors, found.targets, self.spec.smoothing) + routing.cost(batch.tokens)
 

@@ -60,9 +60,7 @@ class Journal(Listener):
             entry = _entry(line)
             return entry is not None and entry["step"] > last.get(entry["event"], moment.step)
 
-        kept = [line + b"
-" for line in text.split(b"
-")[:-1] if not comes_again(line)]
+        kept = [line + b"\n" for line in text.split(b"\n")[:-1] if not comes_again(line)]
         beside = aside(self.path)
         beside.write_bytes(b"".join(kept))
         os.replace(beside, self.path)
