@@ -16,7 +16,7 @@ from regard.data.readers import ReaderSpec, reader
 from regard.data.sample import Form, Sample
 from regard.decode.search import Search
 from regard.errors import DataError, InputError
-from regard.noun import RUN, Parts, parts
+from regard.noun import RUN, Parts, parts, split
 from regard.output import check_file
 from regard.results import machine, read, record
 from regard.run import Run
@@ -76,7 +76,7 @@ def _measured(noun: str, given: Parts, task: TaskSpec, samples: Sequence[Sample]
 
 def _samples(noun: str, task: TaskSpec, files: Sequence[str]) -> list[Sample]:
     if not files:
-        prepared = Run.open(Path(noun.partition("@")[0])).prepared()
+        prepared = Run.open(Path(split(noun)[0])).prepared()
         return prepared.samples("test" if prepared.has("test") else "validation")
     samples = list(_reader(noun, task.form, files).samples(Log("stop")))
     if not samples:
@@ -86,7 +86,7 @@ def _samples(noun: str, task: TaskSpec, files: Sequence[str]) -> list[Sample]:
 
 def _reader(noun: str, form: Form, files: Sequence[str]) -> ReaderSpec:
     """The reader that the run was trained with, on other files; otherwise what a user means by the names of files."""
-    folder, names = Path(noun.partition("@")[0]), tuple(files)
+    folder, names = Path(split(noun)[0]), tuple(files)
     corpus = Run.open(folder).spec.corpus if (folder / RUN).is_file() else None
     own = corpus.train if isinstance(corpus, Files) and corpus.train.form == form else None
     if form == "pairs":
@@ -107,7 +107,7 @@ def _reader(noun: str, form: Form, files: Sequence[str]) -> ReaderSpec:
 
 def recorded(page: Path, nouns: Sequence[str], files: Sequence[str], settings: Search, found: dict[str, Any]) -> None:
     """Write what an evaluation found to the results' page, beside how its model was trained."""
-    run = Run.open(Path(nouns[0].partition("@")[0]))
+    run = Run.open(Path(split(nouns[0])[0]))
     given = parts(nouns[0])
     assert given.task is not None
     last = [line for line in history(run.folder / "metrics.jsonl") if line["event"] == "step"][-1]
@@ -137,7 +137,7 @@ def _called(run: Run) -> str:
 
 
 def _model(noun: str) -> str:
-    spec = Run.open(Path(noun.partition("@")[0])).spec
+    spec = Run.open(Path(split(noun)[0])).spec
     return str(spec.start if spec.model is None else spec.model["kind"])
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import CheckpointError, InputError
-from regard.noun import asked
+from regard.noun import asked, split
 from regard.output import check_place, put
 from regard.tasks.embedding import Embedder
 from regard.translate import texts
@@ -57,8 +57,8 @@ def index(noun: str, lines: Iterable[str], folder: Path) -> list[Path]:
     vectors = embedder(noun).embed([line for _, line in kept])
     put(folder / VECTORS, array(vectors))
     put(folder / LINES, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in kept).encode())
-    name, at, which = noun.partition("@")
-    put(folder / ABOUT, json.dumps({"model": f"{Path(name).absolute()}{at}{which}"}).encode())
+    name, which = split(noun)
+    put(folder / ABOUT, json.dumps({"model": str(Path(name).absolute()) + (f"@{which}" if which else "")}).encode())
     return [folder / name for name in (VECTORS, LINES, ABOUT)]
 
 

@@ -43,11 +43,22 @@ def no_run(folder: Path) -> CheckpointError:
     return CheckpointError(f"{folder}: not a run, {there}", f"regard train CONFIG {quote(f'out={folder}')}")
 
 
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run, or a model that was brought in and kept."""
+    return (folder / RUN).is_file() or (folder / IMPORT).is_file()
+
+
+def split(noun: str) -> tuple[str, str]:
+    """A run's folder, and which of its checkpoints is meant; a folder may have an @ in its own path."""
+    name, _, which = noun.rpartition("@")
+    return (noun, "") if not name or is_run(Path(noun)) or not is_run(Path(name)) else (name, which)
+
+
 def found(noun: str) -> Checkpoint:
     """The checkpoint that `RUN`, `RUN@best`, `RUN@latest`, `RUN@average` or `RUN@step-2000` names."""
-    name, _, which = noun.partition("@")
+    name, which = split(noun)
     folder = Path(name)
-    if not (folder / RUN).is_file() and not (folder / IMPORT).is_file():
+    if not is_run(folder):
         raise no_run(folder)
     damaged: list[str] = []
     store, average = Store(folder / "checkpoints", warn=damaged.append), Store(folder / "average")

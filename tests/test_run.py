@@ -13,6 +13,7 @@ import yaml
 from regard.demo import recipe
 from regard.errors import CheckpointError, RegardError, SpecError
 from regard.files import write
+from regard.noun import found
 from regard.run import MADE, PREPARING, Run
 from regard.training import resume, train
 from tests.train.small import begun, document, trainer
@@ -169,3 +170,13 @@ def test_the_demo_leaves_pictures_that_it_did_not_make(tmp_path: Path) -> None:
     (tmp_path / "demo.json").write_text(json.dumps([]))
     _clear(tmp_path, 1000)
     assert (tmp_path / "curves.png").exists() and os.listdir(tmp_path)
+
+
+def test_a_path_with_an_at_sign_can_be_a_run(tmp_path: Path) -> None:
+    folder = tmp_path / "me@home" / "run@best"
+    train(document(folder, "train.evaluate=0"), lambda _: None)
+    assert found(str(folder)).path.parent.parent == folder
+    assert found(f"{folder}@latest").step == 12
+    for noun in (f"{folder}@nothing", str(tmp_path / "me@home"), f"{tmp_path}/me@home/other@best"):
+        with pytest.raises(RegardError, match=r"nothing|me@home"):
+            found(noun)

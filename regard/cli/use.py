@@ -33,12 +33,13 @@ def evaluate(
 ) -> None:
     """Measure a run by what it learned, on a test set: BLEU, perplexity, accuracy, F1, with their intervals."""
     from regard.evaluate import evaluated, recorded
-    from regard.machine import keep_memory
+    from regard.machine import give_way, keep_memory
     from regard.output import put
 
     keep_memory()
     nouns, files, how = [run, *(also or [])], data or [], search_settings(beam, 1, settings)
-    evaluation = evaluated(nouns, files, how, out, page)
+    with give_way():
+        evaluation = evaluated(nouns, files, how, out, page)
     show_measures(evaluation.measures, as_json)  # before anything else can go wrong
     if out is not None and evaluation.texts is not None:
         put(out, "".join(f"{text}\n" for text in evaluation.texts).encode())
@@ -87,13 +88,14 @@ def translate(
 ) -> None:
     """Translate lines, in their order; an empty line stays empty."""
     from regard.decode.pipeline import Wishes
-    from regard.machine import keep_memory
+    from regard.machine import give_way, keep_memory
     from regard.translate import Style, translate_lines
 
     keep_memory()
     wishes = Wishes(prefix, require or [], ban or [])
     how = search_settings(beam, nbest, settings)
-    translate_lines([run, *(also or [])], files or [], how, wishes, Style(as_json, attention))
+    with give_way():
+        translate_lines([run, *(also or [])], files or [], how, wishes, Style(as_json, attention))
 
 
 def search_settings(beam: int | None, nbest: int, settings: list[str] | None) -> Search:
@@ -130,13 +132,14 @@ def generate(
     from regard.decode.search import Search
     from regard.generate import Style
     from regard.generate import generate as write
-    from regard.machine import keep_memory
+    from regard.machine import give_way, keep_memory
 
     keep_memory()
     chosen = {"sample": temperature > 0, "temperature": temperature or 1.0, "top_p": top_p, "seed": seed}
     how = Search.parse(chosen | {"maximum": tokens} | assignments(settings or []))
     text = sys.stdin.buffer.read().decode(errors="surrogateescape") if prompt == "-" else prompt
-    write(run, text, how, stop or [], samples, slide, Style(as_json, probabilities, verbose))
+    with give_way():
+        write(run, text, how, stop or [], samples, slide, Style(as_json, probabilities, verbose))
 
 
 @app.command()

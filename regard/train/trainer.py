@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -183,21 +183,25 @@ class Trainer:
     def run(self) -> Report:
         """Train until a budget is used up or patience ends; a signal ends it too, after a save."""
         self.began = time.monotonic() - self.moment.seconds
-        self._tell("began", self.moment, self.spec)
-        places = self.task.batches(self.moment.epoch, self.moment.position)
-        try:
-            with self._signals():
-                self._settle()  # an evaluation that a signal cut short is made up for
-                while (reason := self._ended()) is None:
-                    self._step(places)
-                    self._settle()
-                    self._heed()
-                self._settle()  # where time ran out since the last one
-                self.save()
-        finally:
-            places.close()
-            self._tell("ended", self.moment)
+        batches = self.task.batches(self.moment.epoch, self.moment.position)
+        with closing(batches) as places, self._signals(), self._heard():
+            self._settle()  # an evaluation that a signal cut short is made up for
+            while (reason := self._ended()) is None:
+                self._step(places)
+                self._settle()
+                self._heed()
+            self._settle()  # where time ran out since the last one
+            self.save()
         return Report(reason, self.moment, self.measures)
+
+    @contextmanager
+    def _heard(self) -> Iterator[None]:
+        """Tell every listener that it begins, and each that heard so that it has ended, whatever happened."""
+        with ExitStack() as stack:
+            for listener in self.listeners:
+                listener.began(self.moment, self.spec)
+                stack.callback(listener.ended, self.moment)
+            yield
 
     def _ended(self) -> Literal["budget", "patience"] | None:
         if self.spec.patience and self.moment.stale >= self.spec.patience:

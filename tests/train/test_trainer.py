@@ -21,7 +21,7 @@ from torch import Tensor
 
 from regard.average import average
 from regard.core.model import Model
-from regard.errors import Busy, CheckpointError, Divergence, InputError, SpecError, Stopped
+from regard.errors import Busy, CheckpointError, Divergence, InputError, RegardError, SpecError, Stopped
 from regard.noun import found, network
 from regard.run import Run
 from regard.tasks.translation import Translate
@@ -551,3 +551,35 @@ def test_a_damaged_line_of_the_journal_stops_nothing(damage: bytes, tmp_path: Pa
     trainer(run).run()
     same(straight, run)
     assert damage in journal.read_bytes()  # nothing but what comes again is dropped
+
+
+def test_an_error_at_the_start_leaves_no_display_on(tmp_path: Path) -> None:
+    """Whoever heard that training begins hears that it has ended; whoever didn't, doesn't."""
+    run, told = begun(tmp_path / "run"), list[str]()
+
+    class Told(Listener):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def began(self, moment: Moment, spec: TrainSpec) -> None:
+            if self.name == "broken":
+                raise OSError("no")
+            told.append(f"{self.name} began")
+
+        def ended(self, moment: Moment) -> None:
+            told.append(f"{self.name} ended")
+
+    with pytest.raises(OSError, match="no"):
+        trainer(run, Told("one"), Told("broken"), Told("other")).run()
+    assert told == ["one began", "one ended"]
+    ready = trainer(run, Told("one"))
+
+    def broken(epoch: int, position: int) -> Any:
+        raise RegardError("no batch")
+        yield
+
+    ready.task.batches = broken  # type: ignore[method-assign]
+    with pytest.raises(RegardError, match="no batch"):
+        ready.run()
+    assert told[2:] == ["one began", "one ended"]
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
