@@ -2,16 +2,19 @@
 
 BPE (Sennrich et al. 2016, with the dropout of Provilkov et al. 2020), BPE over bytes (Radford et al. 2019), unigram
 (Kudo 2018), WordPiece, whole words, words as they are given, characters, bytes. Bytes, alone or merged, give back any
-text; BPE, unigram and characters whatever is written with characters that the corpus has; WordPiece and words lose the
-spaces around punctuation. All bring accents to one form (NFC).
+text to the byte. The others bring accents to one form (NFC) and know the characters of their corpus: BPE and unigram
+lose a space at the beginning of a text and read `▁` as a space; WordPiece and words lose the spaces around punctuation.
+
+Text is only text: `[EOS]` in it is five letters. Special tokens come from tasks, or from users who mean them (`obey`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -19,11 +22,11 @@ from random import Random
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Encoding, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
 
-from regard.core.spec import FileName, Rate, Size, Spec
-from regard.errors import DataError
+from regard.core.spec import FileName, Rate, Size, Spec, quoted
+from regard.errors import DataError, InputError
 
 PAD, UNKNOWN, BEGIN, END = "[PAD]", "[UNK]", "[BOS]", "[EOS]"
 SPECIAL = (PAD, UNKNOWN, BEGIN, END)
@@ -63,19 +66,29 @@ class TokenizerSpec(Spec):
         if trainer is None:
             engine.add_special_tokens(special)
         else:
+            if self.pieces == "given":  # a word that is written like a special token would take its number
+                names = {*SPECIAL, *more}
+                texts = (" ".join(word for word in text.split() if word not in names) for text in texts)
             engine.train_from_iterator(texts, trainer)
         if trainer is not None and engine.get_vocab_size() <= len(special):
             raise DataError("there is no text to learn a vocabulary from", "check the training files")
         return Tokenizer(engine, self.dropout).named()
 
+    def alters(self, text: str) -> str | None:
+        """Why a text doesn't come back as it is, though all of its characters are known; None where it does."""
+        if self.pieces not in ("bpe", "unigram") or not (text.startswith(" ") or "▁" in text):
+            return None
+        return f"altered by {self.pieces}: " + ("▁ is read as a space" if "▁" in text else "its first space is lost")
+
     def _blank(self) -> Engine:
         """An engine that has learned nothing yet."""
         model, cut, join = self._parts()
         engine = Engine(model)
-        rules: list[normalizers.Normalizer] = [normalizers.NFC()]
+        rules: list[normalizers.Normalizer] = [] if self.pieces in ("byte", "byte-bpe") else [normalizers.NFC()]
         if self.lowercase:
             rules.append(normalizers.Lowercase())
-        engine.normalizer = normalizers.Sequence(rules)
+        if rules:
+            engine.normalizer = normalizers.Sequence(rules)
         engine.pre_tokenizer = cut
         if join is not None:
             engine.decoder = join
@@ -131,6 +144,10 @@ class Tokenizer:
     end: int = 3
     separator: int | None = None
     mask: int | None = None
+    _obedient: dict[frozenset[int], Engine] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.engine.encode_special_tokens = True  # text that looks like a special token is text; no file says so
 
     def __len__(self) -> int:
         return self.engine.get_vocab_size()
@@ -144,14 +161,41 @@ class Tokenizer:
         """Add the special tokens that it lacks, after all others."""
         have = {SEPARATOR: self.separator, MASK: self.mask}
         missing = [token for token in tokens if have[token] is None]
+        self._obedient.clear()
         self.engine.add_special_tokens([AddedToken(token, lstrip=token == MASK) for token in missing])
         numbers = {token: self.engine.token_to_id(token) for token in missing}
         self.separator = numbers.get(SEPARATOR, self.separator)
         self.mask = numbers.get(MASK, self.mask)
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Numbers for each text, without begin or end."""
-        return [found.ids for found in self.engine.encode_batch(list(texts), add_special_tokens=False)]
+    @property
+    def controls(self) -> set[int]:
+        """The tokens that steer a model and are no text."""
+        added = self.engine.get_added_tokens_decoder()
+        return {number for number, token in added.items() if token.special} - {self.unknown}
+
+    def encode(self, texts: Sequence[str], *, framed: bool = False) -> list[list[int]]:
+        """Numbers for each text; `framed`: with the special tokens that its own file says belong around a text."""
+        found = self.engine.encode_batch(several(texts, 'encode(["The cat."])'), add_special_tokens=framed)
+        controls = self.controls
+        return [plain(encoding, controls, self.unknown) for encoding in found]
+
+    def obey(self, text: str, tokens: Collection[int], *, framed: bool = False) -> list[int]:
+        """Numbers for a text whose writer means the special tokens that are written in it: a mask, a chat's turn."""
+        wanted = frozenset(tokens)
+        if not any(piece in text for piece in self.pieces(tuple(wanted))):
+            return self.encode([text], framed=framed)[0]
+        if wanted not in self._obedient:
+            tree = json.loads(self.engine.to_str())
+            usual = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+            added = {token["id"]: token for token in tree["added_tokens"]}
+            for number in wanted:  # the library finds what isn't special in any text
+                name = {"id": number, "content": self.engine.id_to_token(number)}
+                added[number] = usual | name | added.get(number, {}) | {"special": False}
+            copy = Engine.from_str(json.dumps(tree | {"added_tokens": [added[number] for number in sorted(added)]}))
+            copy.encode_special_tokens = True
+            self._obedient[wanted] = copy
+        found = self._obedient[wanted].encode(text, add_special_tokens=framed)
+        return plain(found, self.controls - wanted, self.unknown)
 
     @cached_property
     def begins(self) -> list[bool]:
@@ -173,6 +217,8 @@ class Tokenizer:
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """Texts, special tokens left out."""
+        if any(isinstance(row, int) for row in rows):
+            raise InputError("one list of numbers, and a list of such lists is expected", "decode([numbers])")
         found: list[str] = self.engine.decode_batch([list(row) for row in rows], skip_special_tokens=True)
         return found
 
@@ -212,6 +258,32 @@ class Tokenizer:
         if strange:
             raise DataError(f"{name}: {strange[0]} isn't a part of our tokenizers")
         return cls(engine, dropout).named()
+
+
+def several(texts: Sequence[str], example: str) -> list[str]:
+    """Several texts as a list; a single one is refused, because Python would take it for a list of letters."""
+    if isinstance(texts, str):
+        raise InputError(f"a text, {quoted(texts)}, and a list of texts is expected", example)
+    found = list(texts)
+    stranger = next((text for text in found if not isinstance(text, str)), None)
+    if stranger is not None:
+        raise InputError(f"{quoted(stranger)} is no text, and a list of texts is expected", example)
+    return found
+
+
+def plain(encoding: Encoding, controls: AbstractSet[int], unknown: int) -> list[int]:
+    """The numbers of a text, unknown where it spells a special token that the vocabulary has as a word.
+
+    The library doesn't look for special tokens in text, but lists of words and unigrams hold them like other pieces.
+    What a template put around the text stays.
+    """
+    numbers: list[int] = encoding.ids
+    if controls.isdisjoint(numbers):
+        return numbers
+    return [
+        unknown if number in controls and not added else number
+        for number, added in zip(numbers, encoding.special_tokens_mask, strict=True)
+    ]
 
 
 def parsed(content: bytes, name: str) -> Engine:

@@ -45,7 +45,7 @@ class Filler(Speaker):
         tokenizer, network = self.tokenizer, self.network
         mask = needs_mask(tokenizer, "this model's tokenizer")
         own = str(tokenizer.engine.id_to_token(mask))
-        row = [tokenizer.begin, *tokenizer.encode([text.replace(MASK, own)])[0], tokenizer.end]
+        row = [tokenizer.begin, *tokenizer.obey(text.replace(MASK, own), [mask]), tokenizer.end]
         places = [place for place, token in enumerate(row) if token == mask]
         if not places:
             raise InputError(f"there is no {MASK} in {text[:60]!r}", f'"the {MASK} cat"')

@@ -54,6 +54,8 @@ class Wishes:
 
     def demands(self, sentences: int, tokenizer: Tokenizer, never: Sequence[int] = ()) -> Demands:
         """The same in tokens, each word cut as one that stands after a space; `never`: tokens that aren't text."""
+        check_texts(self.required, 'required=["chat"]')
+        check_texts(self.banned, 'banned=["chat"]')
         prefix, *required = tokenizer.encode([self.prefix, *self.required])
         for text, tokens in zip((self.prefix, *self.required), (prefix, *required), strict=True):
             if not {tokenizer.end, *never}.isdisjoint(tokens):

@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.core.model import Model, Progress
 from regard.data.tokenizer import Tokenizer
 from regard.decode.filters import Context, Demands, explain, rules, shapes, special_tokens
-from regard.decode.given import check_text
+from regard.decode.given import check_text, check_texts
 from regard.decode.search import MOST, Search
 from regard.decode.speaker import Speaker
 from regard.errors import InputError
@@ -217,13 +217,15 @@ class Writer(Speaker):
         """A stream over so many continuations."""
         if settings.beam > 1:
             raise InputError(f"beam {settings.beam}: text is written token by token, greedily or by chance", "beam=1")
+        check_texts(stop, 'stop=["\\n\\n"]')
         return Stream(self, prompt, settings, [text for text in stop if text], samples, slide)
 
     def read(self, prompt: str, slide: bool = False) -> list[int]:
         """The prompt's tokens; one that is too long is an error, unless it may be cut."""
         check_text(prompt, "one prompt at a time")
         if self.foreign and prompt:
-            tokens: list[int] = self.tokenizer.engine.encode(prompt, add_special_tokens=True).ids
+            # a prompt for a model from elsewhere may be in its chat format, whose turns are special tokens
+            tokens = self.tokenizer.obey(prompt, self.tokenizer.controls, framed=True)
         else:
             tokens = [self.tokenizer.begin, *self.tokenizer.encode([prompt])[0]]
         if self.context is not None and len(tokens) > self.context:

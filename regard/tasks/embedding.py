@@ -163,4 +163,4 @@ class Embedder(Speaker):
     def _cut(self, texts: Sequence[str]) -> list[list[int]]:
         if not self.foreign:
             return [[self.tokenizer.begin, *row, self.tokenizer.end] for row in self.tokenizer.encode(texts)]
-        return [found.ids for found in self.tokenizer.engine.encode_batch(list(texts), add_special_tokens=True)]
+        return self.tokenizer.encode(texts, framed=True)

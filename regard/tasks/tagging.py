@@ -25,7 +25,7 @@ from regard.data.batches import BatchSpec, padded
 from regard.data.lexicon import Lexicon
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
-from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer import Tokenizer, plain
 from regard.decode.given import check_texts
 from regard.decode.speaker import Speaker
 from regard.errors import InputError
@@ -137,19 +137,24 @@ class Tagging(TaskSpec):
 
 
 def pieces(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer) -> list[tuple[list[int], list[int]]]:
-    """The tokens of each sentence, and where each of its words begins among them."""
-    cut = tokenizer.engine.encode_batch(
-        [list(words) for words in sentences], is_pretokenized=True, add_special_tokens=False
-    )
-    found = []
+    """The tokens of each sentence as running text, and where each of its words begins among them.
+
+    Words are cut together, divided by spaces: many tokenizers have other pieces for a word after a space.
+    """
+    cut = tokenizer.engine.encode_batch([" ".join(words) for words in sentences], add_special_tokens=False)
+    controls, found = tokenizer.controls, []
     for words, encoding in zip(sentences, cut, strict=True):
-        tokens, first = list[int](), list[int]()
-        parts: dict[int, list[int]] = {}
-        for token, word in zip(encoding.ids, encoding.word_ids, strict=True):
-            parts.setdefault(-1 if word is None else word, []).append(token)
-        for number in range(len(words)):
-            first.append(len(tokens))
-            tokens += parts.get(number, [tokenizer.unknown])  # a word that the tokenizer makes nothing of
+        tokens, first = plain(encoding, controls, tokenizer.unknown), list[int]()
+        spans, at, begin, added = encoding.offsets, 0, 0, 0
+        for word in words:
+            end = begin + len(word)
+            while at < len(spans) and spans[at][1] <= begin:
+                at += 1
+            first.append(at + added)
+            if at == len(spans) or spans[at][0] >= end:  # a word that the tokenizer makes nothing of
+                tokens.insert(at + added, tokenizer.unknown)
+                added += 1
+            begin = end + 1
         found.append((tokens, first))
     return found
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from pathlib import Path
 from random import Random
 from typing import Any, get_args
 
 import pytest
+from tokenizers import Tokenizer as Engine
+from tokenizers import decoders, models, pre_tokenizers, processors
 
-from regard.data.tokenizer import SPECIAL, Kind, Tokenizer, TokenizerSpec
-from regard.errors import DataError, SpecError
+from regard.data.tokenizer import MASK, SEPARATOR, SPECIAL, Kind, Tokenizer, TokenizerSpec
+from regard.errors import DataError, InputError, SpecError
 
 TEXTS = [
     "I like the green cat.",
@@ -38,6 +42,80 @@ def test_text_comes_back(pieces: Any, tmp_path: Path) -> None:
     assert again.encode(TEXTS[:5]) == rows
     assert len(again) == len(tokenizer)
     assert [again.engine.token_to_id(token) for token in SPECIAL] == [0, 1, 2, 3]
+
+
+NASTY = [
+    *(f"a{token}b {token} c" for token in (*SPECIAL, SEPARATOR, MASK)),
+    *(unicodedata.normalize(form, "é ﬁ Å が 한") for form in ("NFC", "NFD", "NFKC", "NFKD")),
+    *("  two\t\ttabs \r\n\n", "\0", "▁ Ġ Ċ ##", "\u200b\ufeff\u2028", "🐈\u200d⬛", "\U0010ffff", "'s don't 12½"),
+]
+
+
+@pytest.mark.parametrize("pieces", ["byte", "byte-bpe"])
+def test_bytes_give_back_any_text_to_the_byte(pieces: Any) -> None:
+    tokenizer = trained(pieces)
+    tokenizer.extend((SEPARATOR, MASK))
+    chance = Random(3)
+    drawn = ["".join(chr(chance.choice([chance.randrange(0xD800), 0x1F408])) for _ in range(40)) for _ in range(50)]
+    assert tokenizer.decode(tokenizer.encode([*NASTY, *drawn])) == [*NASTY, *drawn]
+
+
+@pytest.mark.parametrize("pieces", get_args(Kind))
+def test_text_that_looks_like_a_special_token_is_text(pieces: Any, tmp_path: Path) -> None:
+    more = (SEPARATOR, MASK)
+    texts = [*TEXTS, *(f"the [ {token} ] cat {token}" for token in (*SPECIAL, *more))]
+    tokenizer = TokenizerSpec(pieces=pieces, vocabulary=300).train(texts, more)
+    tokenizer.save(tmp_path / "tokenizer.json")
+    for known in (tokenizer, Tokenizer.load(tmp_path / "tokenizer.json")):
+        assert known.controls == {0, 2, 3, known.separator, known.mask}
+        for row in known.encode([*NASTY, *SPECIAL, *more]):
+            assert row
+            assert known.controls.isdisjoint(row), known.pieces(row)
+    asked = tokenizer.obey(f"the {MASK} cat [EOS]", [tokenizer.mask or 0])
+    assert asked.count(tokenizer.mask or 0) == 1
+    assert (tokenizer.controls - {tokenizer.mask}).isdisjoint(asked)
+
+
+def test_a_tokenizer_of_others_takes_its_special_tokens_from_its_template_alone() -> None:
+    scores = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *((piece, -3.0) for piece in ("▁", *"as/<>"))]
+    engine = Engine(models.Unigram(scores, 2, False))
+    engine.pre_tokenizer, engine.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    engine.add_special_tokens(["<pad>", "</s>", "<unk>"])
+    engine.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    tokenizer = Tokenizer(engine, unknown=2, begin=0, end=1)
+    assert tokenizer.encode(["a </s> s"]) == [[3, 4, 3, 2, 3, 5]]
+    assert tokenizer.encode(["a </s> s"], framed=True) == [[3, 4, 3, 2, 3, 5, 1]]
+    assert tokenizer.obey("a </s> s", tokenizer.controls, framed=True) == [3, 4, 3, 1, 3, 5, 1]
+
+
+def test_a_tokenizer_of_an_earlier_version_cuts_as_it_did(tmp_path: Path) -> None:
+    tokenizer = trained("byte")
+    tree = json.loads(tokenizer.engine.to_str())
+    tree["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "NFC"}]}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tree))
+    old = Tokenizer.load(tmp_path / "tokenizer.json")
+    assert old.encode(["e\u0301 [EOS]"]) == tokenizer.encode(["é [EOS]"])
+
+
+@pytest.mark.parametrize("pieces", ["bpe", "unigram"])
+def test_a_text_that_wont_come_back_exactly_is_known_before(pieces: Any) -> None:
+    spec = TokenizerSpec(pieces=pieces, vocabulary=300)
+    tokenizer = spec.train([*TEXTS, "▁ b"])
+    for text in (" the cat", "the▁cat", "  the", "the cat", "the  cat ", "a\nb", ""):
+        exact = tokenizer.decode(tokenizer.encode([text])) == [text]
+        assert exact or set(text) - set("".join(TEXTS)) or spec.alters(text), text
+        assert (spec.alters(text) is None) == (not text.startswith(" ") and "▁" not in text)
+    assert TokenizerSpec(pieces="byte-bpe").alters(" ▁") is None
+
+
+def test_a_single_text_is_not_a_list_of_letters() -> None:
+    tokenizer = trained("bpe")
+    with pytest.raises(InputError, match=r"'The cat.', and a list of texts is expected\n  try: encode\(\[\"The cat"):
+        tokenizer.encode("The cat.")
+    with pytest.raises(InputError, match=r"7 is no text"):
+        tokenizer.encode([7])  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"decode\(\[numbers\]\)"):
+        tokenizer.decode([4, 5])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("pieces", ["bpe", "unigram", "byte"])

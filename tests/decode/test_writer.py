@@ -8,6 +8,7 @@ import torch
 from regard.core.model import Model
 from regard.data.tokenizer import Tokenizer, TokenizerSpec
 from regard.decode.filters import special_tokens
+from regard.decode.pipeline import Wishes
 from regard.decode.writer import Strand, Writer, overlap
 from regard.errors import InputError, RegardError, SpecError
 from regard.models import preset
@@ -195,3 +196,19 @@ def test_special_tokens_are_never_written(letters: Tokenizer, sample: bool) -> N
         network.head.bias = torch.nn.Parameter(torch.zeros(len(letters)).index_fill(0, torch.tensor(token), 20.0))
         (found,) = Writer(network, letters, 24).write("ab", sample=sample, maximum=6)
         assert letters.pieces([token])[0] not in found.tokens
+
+
+def test_only_a_model_from_elsewhere_is_steered_by_what_a_prompt_spells(letters: Tokenizer, writer: Writer) -> None:
+    """Its chat format needs that; to a model of ours a prompt is text."""
+    assert writer.read("ab[EOS]")[1:] == letters.encode(["ab[EOS]"])[0]
+    assert letters.end not in writer.read("ab[EOS]")
+    guest = Writer(writer.network, letters, 24, foreign=True)
+    assert guest.read("ab[EOS]") == [*letters.encode(["ab"])[0], letters.end]
+
+
+def test_one_word_where_several_may_stand_is_not_taken_for_its_letters(letters: Tokenizer, writer: Writer) -> None:
+    with pytest.raises(InputError, match=r"list of strings, and this is a str\n  try: stop="):
+        writer.write("a", stop="ab")
+    for wishes in (Wishes(required="ab"), Wishes(banned="ab")):
+        with pytest.raises(InputError, match=r"list of strings, and this is a str"):
+            wishes.demands(1, letters)

@@ -55,6 +55,9 @@ def test_a_list_of_words(tmp_path: Path, lower: bool) -> None:
     theirs = BertTokenizer(vocab=vocabulary, do_lower_case=lower)
     expected = [theirs(text, add_special_tokens=False)["input_ids"] for text in TEXTS + STRANGE]
     assert numbers(tmp_path, "bert", TEXTS + STRANGE) == expected
+    found = tokenizers(tmp_path, {"model_type": "bert"})
+    assert found is not None
+    assert found[0].obey("a [MASK] [SEP]", [4]) == [*found[0].encode(["a"])[0], 4, *found[0].encode(["[SEP]"])[0]]
 
 
 def learned(kind: str, texts: list[str], size: int, **settings: Any) -> bytes:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
+import unicodedata
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 import torch.nn.functional as F
+from tokenizers import Tokenizer as Engine
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from regard.core.model import ModelSpec
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
 from regard.data.lexicon import Lexicon
 from regard.data.prepared import Prepared, prepare
-from regard.data.tokenizer import SEPARATOR, TokenizerSpec
+from regard.data.tokenizer import SEPARATOR, Kind, Tokenizer, TokenizerSpec
 from regard.errors import InputError, SpecError
 from regard.models import preset
 from regard.tasks.classification import Classification, arranged
@@ -143,11 +148,52 @@ def test_a_word_is_labelled_on_its_first_piece() -> None:
     assert ["".join(part).replace("▁", "") for part in joined] == words
 
 
+def strangers() -> dict[str, Engine]:
+    """Engines as they come with models from elsewhere."""
+    bytes_of = json.loads(TokenizerSpec(pieces="byte").train([]).engine.to_str())["model"]["vocab"]
+    merges = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("Ġ", "c"), ("Ġc", "at"), ("a", "t")]
+    gpt = Engine(models.BPE({**bytes_of, **{a + b: 300 + n for n, (a, b) in enumerate(merges)}}, merges))
+    gpt.pre_tokenizer, gpt.post_processor = pre_tokenizers.ByteLevel(add_prefix_space=False), processors.ByteLevel()
+    spaced = Engine.from_str(gpt.to_str())
+    spaced.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    known = {letter: n for n, letter in enumerate(["<unk>", "▁", *"thegrcan.N'", "▁t", "▁c", "t▁"])}
+    llama = Engine(models.BPE(known, [("▁", "t"), ("▁", "c")], unk_token="<unk>", fuse_unk=True))
+    llama.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    words = ["[UNK]", "the", "green", "c", "##at", "##s", "isn", "'", "t", ".", "e", "##t", "##e"]
+    bert = Engine(models.WordPiece({word: n for n, word in enumerate(words)}, unk_token="[UNK]"))
+    bert.normalizer, bert.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    return {"gpt2": gpt, "gpt2, prefix": spaced, "llama": llama, "bert": bert}
+
+
+@pytest.mark.parametrize("kind", [*get_args(Kind), "gpt2", "gpt2, prefix", "llama", "bert"])
+def test_words_are_cut_as_running_text(kind: Any) -> None:
+    sentences = [["the", "green", "cat", "isn't", "the", "cats", "."], ["Été", "the", "10 000", "e\u0301té", "cat"]]
+    if kind in get_args(Kind):
+        tokenizer = TokenizerSpec(pieces=kind, vocabulary=300).train([" ".join(words) for words in sentences] * 5)
+    else:
+        tokenizer = Tokenizer(strangers()[kind], unknown=0)
+    for words, (tokens, first) in zip(sentences, pieces(sentences, tokenizer), strict=True):
+        assert tokens == tokenizer.encode([" ".join(words)])[0]
+        ends = [*first[1:], len(tokens)]
+        assert all(begin < end for begin, end in zip(first, ends, strict=True))
+        if tokenizer.unknown not in tokens and kind not in ("bert", "given"):
+            engine = tokenizer.engine
+            engine.decoder = decoders.ByteLevel() if "gpt2" in kind else engine.decoder or decoders.Metaspace()
+            found = [tokenizer.decode([tokens[a:b]])[0] for a, b in zip(first, ends, strict=True)]
+            assert [letters(word) for word in found] == [letters(word) for word in words]
+
+
+def letters(text: str) -> str:
+    return re.sub("[ #]", "", unicodedata.normalize("NFC", text))
+
+
 def test_a_word_that_the_tokenizer_makes_nothing_of_is_still_a_word() -> None:
     tokenizer = TokenizerSpec(pieces="bpe", vocabulary=30).train(["abc"])
     ((tokens, first),) = pieces([["abc", "\u200b", "abc"]], tokenizer)
     assert len(first) == 3
     assert len(tokens) > first[-1]
+    cleaning = Tokenizer(strangers()["bert"], unknown=0)
+    assert pieces([["\0", "the", "\0", "", "cats", "\0"]], cleaning) == [([0, 1, 0, 0, 3, 4, 5, 0], [0, 1, 2, 3, 4, 7])]
 
 
 def test_spelling_knows_strange_letters_and_both_ends_of_long_words() -> None:
