@@ -92,7 +92,8 @@ def _reader(noun: str, form: Form, files: Sequence[str]) -> ReaderSpec:
     if form == "pairs":
         guessed = reader(files)
         alike = own is not None and own.kind == guessed.kind
-        return own.replace(**{name: getattr(guessed, name) for name in own.files}) if own and alike else guessed
+        given = {name: getattr(guessed, name) for name in guessed.model_fields_set - {"kind"}}
+        return own.replace(**given) if own and alike else guessed
     if own is not None:
         return own.replace(path=names)
     if form == "documents":

@@ -22,7 +22,7 @@ def evaluate(
     run: RUN,
     data: Annotated[
         list[str] | None,
-        typer.Option(help="test.tsv, .jsonl or .po; or --data test.en --data test.fr. None: the run's."),
+        typer.Option(help="test.tsv, .jsonl, .po or .tmx; or --data test.en --data test.fr. None: the run's."),
     ] = None,
     beam: Annotated[int, typer.Option(help="Hypotheses a sentence.")] = 5,
     also: Annotated[list[str] | None, typer.Option("--with", help="Another run, to make an ensemble.")] = None,

@@ -10,7 +10,9 @@ from typing import ClassVar, Literal, Self, get_args
 
 from pydantic import model_validator
 
-import regard.data.annotated  # noqa: F401  enters its readers
+import regard.data.annotated
+import regard.data.gettext
+import regard.data.tmx  # noqa: F401  these enter their readers
 from regard.core.spec import Count, Rate, Size, Spec
 from regard.data.log import Log, Policy
 from regard.data.readers import ReaderSpec

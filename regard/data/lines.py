@@ -50,6 +50,12 @@ def opened(path: str) -> Iterator[IO[bytes]]:
 
 def lines(path: str, log: Log, longest: int = LONGEST) -> Iterator[Line]:
     """Every line of a file in order, the unusable ones too, so that two files stay side by side."""
+    for place, raw in rows(path, log, longest):
+        yield Line(place, None) if raw is None else decoded(raw, place, log)
+
+
+def rows(path: str, log: Log, longest: int = LONGEST) -> Iterator[tuple[str, bytes | None]]:
+    """The place and the bytes of every line, in whatever charset; None for one that is too long."""
     with opened(path) as stream:
         number = 0
         while True:
@@ -66,9 +72,10 @@ def lines(path: str, log: Log, longest: int = LONGEST) -> Iterator[Line]:
             size = len(raw.rstrip(b"\r\n")) + rest
             if size > longest:
                 log.reject(place, f"line too long: {size} bytes, and {longest} are the most")
-                yield Line(place, None)
+                yield place, None
             else:
-                yield _decoded(raw, place, log, first=number == 1)
+                line = raw.removesuffix(b"\n").removesuffix(b"\r")
+                yield place, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
 
 
 def _skip_line(stream: IO[bytes]) -> int:
@@ -81,16 +88,14 @@ def _skip_line(stream: IO[bytes]) -> int:
             return count
 
 
-def _decoded(raw: bytes, place: str, log: Log, first: bool) -> Line:
-    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-    if first:
-        raw = raw.removeprefix(b"\xef\xbb\xbf")
+def decoded(raw: bytes, place: str, log: Log, charset: str = "UTF-8") -> Line:
+    """A line's text."""
     try:
-        return cleaned(raw.decode(), place, log)
+        return cleaned(raw.decode(charset), place, log)
     except UnicodeDecodeError as error:
-        if not log.mend(place, f"bad UTF-8: byte {raw[error.start]:#04x} at {error.start}"):
+        if not log.mend(place, f"bad {charset}: byte {raw[error.start]:#04x} at {error.start}"):
             return Line(place, None)
-        mended = cleaned(raw.decode(errors="replace"), place, log)
+        mended = cleaned(raw.decode(charset, errors="replace"), place, log)
         return Line(place, mended.text, repaired=True)
 
 

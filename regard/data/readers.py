@@ -1,4 +1,4 @@
-"""Readers of parallel text: two aligned files, TSV, JSON lines, gettext catalogues, TMX; plain or gzip, streamed.
+"""Readers of parallel text: two aligned files, TSV, JSON lines; plain or gzip, streamed.
 
 Each is a spec that yields pairs of source and target. What can't be used is counted and located in the log.
 """
@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal, Self
-from xml.etree import ElementTree
 
 from regard.core.spec import Count, FileName, Size, Spec
-from regard.data.lines import LONGEST, Line, cleaned, lines, opened
+from regard.data.lines import LONGEST, Line, cleaned, lines
 from regard.data.log import Log
 from regard.data.sample import Form, Sample
 from regard.errors import DataError
@@ -47,11 +46,11 @@ class ReaderSpec(Spec):
 class PairReader(ReaderSpec):
     """Where pairs of source and target come from."""
 
-    def samples(self, log: Log) -> Iterator[Sample]:
-        return ({"source": source, "target": target} for source, target in self.pairs(log))
-
     def pairs(self, log: Log) -> Iterator[Pair]:
         """Source and target, one pair after the other; never the whole corpus in memory."""
+        return ((sample["source"], sample["target"]) for sample in self.samples(log))
+
+    def samples(self, log: Log) -> Iterator[Sample]:
         for source, target in self.raw(log):
             if source.text is None or target.text is None:
                 log.drop()
@@ -61,7 +60,7 @@ class PairReader(ReaderSpec):
                 log.skip(source.place, "empty: source" if not texts[0] else "empty: target")
                 continue
             log.keep(source.repaired or target.repaired)
-            yield texts
+            yield {"source": texts[0], "target": texts[1], "place": source.place}
 
     def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
         """Both sides of every entry, as they stand in the file; an unusable one has no text."""
@@ -73,17 +72,22 @@ def listed(paths: Paths) -> tuple[str, ...]:
 
 
 def reader(paths: Sequence[str]) -> PairReader:
-    """The reader that a user means by one file, told by its name, or by a source and a target file."""
+    """The reader that a user means by one file, told by its name, or by a source and a target file.
+
+    A translation memory may be followed by its two languages.
+    """
     if len(paths) == 2:
         return Text(source=paths[0], target=paths[1])
+    kinds = {"tsv": "tsv", "txt": "tsv", "jsonl": "jsonl", "po": "po", "tmx": "tmx"}
+    suffix = Path(paths[0].removesuffix(".gz")).suffix.removeprefix(".").lower() if paths else ""
+    if len(paths) == 3 and suffix == "tmx":
+        return PairReader.parse({"kind": "tmx", "path": paths[0], "source": paths[1], "target": paths[2]})
     if len(paths) != 1:
         raise DataError(f"{len(paths)} files: one with both languages, or a source and a target", "test.en test.fr")
-    suffix = Path(paths[0].removesuffix(".gz")).suffix.removeprefix(".").lower()
-    kinds: dict[str, type[PairReader]] = {"tsv": TSV, "txt": TSV, "jsonl": JSONL, "po": PO}
     if suffix not in kinds:
         known = ", ".join(f".{name}" for name in kinds)
         raise DataError(f"{paths[0]}: its name ends in none of {known}", "two files, or a file in one of these formats")
-    return kinds[suffix](path=paths[0])  # type: ignore[call-arg]
+    return PairReader.parse({"kind": kinds[suffix], "path": paths[0]})
 
 
 class Text(PairReader):
@@ -184,119 +188,3 @@ class JSONL(PairReader):
             log.reject(place, f"no text: {missing!r}")
             return None
         return source, target
-
-
-class PO(PairReader):
-    """A gettext catalogue: `msgid` and `msgstr`; a plural pairs with the last form; fuzzy entries are left out."""
-
-    kind: Literal["po"] = "po"
-    path: Paths
-    longest: Size = LONGEST
-
-    def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
-        for path in listed(self.path):
-            for place, entry in catalogue(path, log, self.longest):
-                source, target = entry.get("msgid", ""), entry.get("msgstr", "")
-                if not source:
-                    continue  # the header
-                if "fuzzy" in entry:
-                    log.skip(place, "fuzzy")
-                    continue
-                yield cleaned(source, place, log), cleaned(target, place, log)
-                plural = [key for key in entry if key.startswith("msgstr[")]
-                if "msgid_plural" in entry and plural:
-                    yield cleaned(entry["msgid_plural"], place, log), cleaned(entry[max(plural)], place, log)
-
-
-def catalogue(path: str, log: Log, longest: int) -> Iterator[tuple[str, dict[str, str]]]:
-    """Entries of a gettext file: their keywords and texts, and where they begin."""
-    entry: dict[str, str] = {}
-    keyword, begin = "", ""
-    for line in itertools.chain(lines(path, log, longest), [Line("", "")]):
-        if line.text is None:
-            log.drop()
-            continue
-        text = line.text.strip()
-        if not text:
-            if entry:
-                yield begin, _singular(entry)
-            entry, keyword = {}, ""
-        elif text.startswith("#"):
-            if text.startswith("#,") and "fuzzy" in text:
-                entry["fuzzy"] = ""
-        else:
-            begin = begin if "msgid" in entry else line.place
-            word, _, quoted = (keyword, "", text) if text.startswith('"') else text.partition(" ")
-            piece = unquoted(quoted)
-            if piece is None or not word:
-                log.skip(line.place, "not gettext")
-                continue
-            keyword = word
-            entry[word] = entry.get(word, "") + piece
-
-
-def _singular(entry: dict[str, str]) -> dict[str, str]:
-    if "msgid_plural" in entry and "msgstr" not in entry:
-        entry["msgstr"] = entry.get("msgstr[0]", "")
-    return entry
-
-
-def unquoted(text: str) -> str | None:
-    """A C string's text, or None."""
-    try:
-        found = json.loads(text.strip(), strict=False)
-    except ValueError:
-        return None
-    return found if isinstance(found, str) else None
-
-
-class TMX(PairReader):
-    """A translation memory: `<tu>` with a `<tuv>` for each language; `en` matches `en-GB` too."""
-
-    kind: Literal["tmx"] = "tmx"
-    path: Paths
-    source: str
-    target: str
-
-    def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
-        for path in listed(self.path):
-            with opened(path) as stream:
-                try:
-                    yield from self.units(ElementTree.iterparse(stream, events=("start", "end")), path, log)
-                except (ElementTree.ParseError, EOFError, OSError) as error:
-                    log.skip(path, f"damaged XML: {error}")
-
-    def units(
-        self, events: Iterator[tuple[str, ElementTree.Element]], path: str, log: Log
-    ) -> Iterator[tuple[Line, Line]]:
-        _, root = next(events)
-        number = 0
-        for event, element in events:
-            if event == "end" and element.tag == "tu":
-                number += 1
-                place = f"{path}:tu {number}"
-                texts = {self.language(variant): self.segment(variant) for variant in element.iter("tuv")}
-                source, target = self.matching(texts, self.source), self.matching(texts, self.target)
-                root.clear()  # what was read is not needed any more
-                for child in root:
-                    child.clear()
-                if source is None or target is None:
-                    log.skip(place, f"no text: {self.source if source is None else self.target!r}")
-                    continue
-                yield cleaned(source, place, log), cleaned(target, place, log)
-
-    @staticmethod
-    def language(variant: ElementTree.Element) -> str:
-        named = variant.get("{http://www.w3.org/XML/1998/namespace}lang") or variant.get("lang") or ""
-        return named.lower()
-
-    @staticmethod
-    def segment(variant: ElementTree.Element) -> str:
-        segment = variant.find("seg")
-        return "" if segment is None else "".join(segment.itertext())
-
-    @staticmethod
-    def matching(texts: dict[str, str], wanted: str) -> str | None:
-        wanted = wanted.lower()
-        near = (text for language, text in texts.items() if language.partition("-")[0] == wanted)
-        return texts.get(wanted, next(near, None))

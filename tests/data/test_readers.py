@@ -13,8 +13,10 @@ from unittest.mock import patch
 
 import pytest
 
+import regard.data.corpus  # noqa: F401  enters every reader
 from regard.data.log import Log, Policy
-from regard.data.readers import PairReader
+from regard.data.readers import PairReader, reader
+from regard.data.tmx import normal
 from regard.errors import DataError, SpecError
 
 
@@ -107,6 +109,186 @@ def test_a_translation_memory(tmp_path: Path) -> None:
     assert log.skipped == 1
     path.write_text("<tmx><body><tu>")
     assert read({"kind": "tmx", "path": str(path), "source": "en", "target": "fr"})[1].reasons == {"damaged XML": 1}
+
+
+def po(tmp_path: Path, content: str | bytes, policy: Policy = "skip") -> tuple[list[tuple[str, str]], Log]:
+    path = tmp_path / "fr.po"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return read({"kind": "po", "path": str(path)}, policy)
+
+
+def test_gettext_entries_need_no_empty_line_between_them(tmp_path: Path) -> None:
+    found, log = po(
+        tmp_path,
+        'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n'
+        'msgid "one"\nmsgstr "un"\n'
+        '# a note\n#, c-format, fuzzy\nmsgid "guess"\nmsgstr "deviner"\n'
+        '#, fuzzy-not\nmsgctxt "menu"\nmsgid "Open"\nmsgstr "Ouvrir"\n'
+        'msgctxt "state"\nmsgid "Open"\nmsgstr "Ouvert"\n'
+        '#, fuzzy\n#~ msgid "old"\n#~ msgstr "vieux"\n'
+        'msgid "%d day"\nmsgid_plural "%d days"\nmsgstr[0] "%d jour"\nmsgstr[1] "%d jours"\n'
+        'msgid "two"\n# in between\n\nmsgstr "de"\n"ux"\nmsgid "three"\nmsgstr "trois"',
+    )
+    days = [("%d day", "%d jour"), ("%d days", "%d jours")]
+    assert found == [("one", "un"), ("Open", "Ouvrir"), ("Open", "Ouvert"), *days, ("two", "deux"), ("three", "trois")]
+    assert log.reasons == {"fuzzy": 1}
+
+
+def test_a_plural_pairs_with_the_last_of_many_forms(tmp_path: Path) -> None:
+    forms = "".join(f'msgstr[{n}] "forme {n}"\n' for n in range(11))
+    assert po(tmp_path, f'msgid "form"\nmsgid_plural "forms"\n{forms}')[0] == [
+        ("form", "forme 0"),
+        ("forms", "forme 10"),
+    ]
+
+
+def test_gettext_escapes_are_those_of_c(tmp_path: Path) -> None:
+    found, _ = po(tmp_path, 'msgid "a\\tb\\\\n\\"c\\" \\x41\\101\\\'"\nmsgstr "d"\n')
+    assert found == [('a\tb\\n"c" AA\'', "d")]
+
+
+@pytest.mark.parametrize("charset", ["ISO-8859-1", "iso-8859-15", "windows-1252", "UTF-8", "GB18030"])
+def test_a_catalogue_is_read_in_the_charset_that_its_header_names(tmp_path: Path, charset: str) -> None:
+    content = (
+        f'# Jérôme\nmsgid ""\nmsgstr ""\n"Content-Type: text/plain; charset={charset}\\n"\n\n'
+        '#. à traduire\nmsgid "summer"\nmsgstr "été"\n'
+    )
+    found, log = po(tmp_path, content.encode(charset), "stop")
+    assert found == [("summer", "été")]
+    assert not log.reasons
+
+
+@pytest.mark.parametrize("charset", ["KLINGON-8", "UTF-16", "rot13", "cp037"])
+def test_a_charset_that_cant_be_read_is_refused_by_name(tmp_path: Path, charset: str) -> None:
+    content = f'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset={charset}\\n"\n\nmsgid "a"\nmsgstr "b"\n'
+    with pytest.raises(DataError, match=f"fr.po:3: the charset '{charset}'"):
+        po(tmp_path, content)
+    assert po(tmp_path, content.replace(charset, "CHARSET"))[0] == [("a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (b'msgid "a\xff"\nmsgstr "b"\n', "bad UTF-8"),
+        (b'msgid "a"\nmsgstr "b"\n"\xff"\n', "bad UTF-8"),
+        (b'msgid "a"\nnonsense\nmsgstr "b"\n', "not gettext"),
+        (b'msgid "a "quoted" b"\nmsgstr "b"\n', "not gettext"),
+        (b'msgstr "b"\n', "not gettext"),
+        (b"nonsense\n", "not gettext"),
+    ],
+)
+def test_an_entry_with_a_bad_line_is_left_out_whole_and_once(tmp_path: Path, damage: bytes, reason: str) -> None:
+    found, log = po(tmp_path, b'msgid "one"\nmsgstr "un"\n\n' + damage + b'\nmsgid "two"\nmsgstr "deux"\n')
+    assert found == [("one", "un"), ("two", "deux")]
+    assert (log.kept, log.skipped) == (2, 1)
+    assert log.reasons == {reason: 1}
+
+
+def tmx(tmp_path: Path, body: str, head: str = '<header srclang="en"/>', **more: Any) -> list[tuple[str, str]]:
+    (tmp_path / "a.tmx").write_text(f'<?xml version="1.0"?><tmx version="1.4">{head}<body>{body}</body></tmx>')
+    return read({"kind": "tmx", "path": str(tmp_path / "a.tmx"), **more})[0]
+
+
+def unit(*texts: tuple[str, str]) -> str:
+    return "<tu>" + "".join(f'<tuv xml:lang="{name}"><seg>{text}</seg></tuv>' for name, text in texts) + "</tu>"
+
+
+CODED = (
+    '<bpt i="1">&lt;b&gt;</bpt>Save<ept i="1">&lt;/b&gt;</ept> <hi>the <hi>green</hi> file</hi>'
+    '<ph x="1">{0<sub>note</sub>}</ph>.<it pos="begin">&lt;i&gt;</it><ut>\\par</ut>'
+)
+
+
+def test_what_codes_hold_is_no_text(tmp_path: Path) -> None:
+    found = tmx(tmp_path, unit(("en", CODED), ("fr", "Enregistrer")), source="en", target="fr")
+    assert found == [("Save the green file.", "Enregistrer")]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "matches"),
+    [
+        ("en", "en", True),
+        ("en", "EN-gb", True),
+        ("en", "en_US", True),
+        ("en_US", "en-us", True),
+        ("en-US", "en", True),
+        ("en-US", "en-GB", False),
+        ("en", "eng", False),
+        ("zh-Hant", "zh-hant-TW", True),
+    ],
+)
+def test_languages_match_however_they_are_written(tmp_path: Path, wanted: str, there: str, matches: bool) -> None:
+    found = tmx(tmp_path, unit((there, "cat"), ("fr", "chat")), source=wanted, target="fr")
+    assert found == ([("cat", "chat")] if matches else [])
+    if normal(wanted) != normal(there):
+        nearer = unit((there, "far"), (wanted, "near"), ("fr", "chat"))
+        assert tmx(tmp_path, nearer, source=wanted, target="fr") == [("near", "chat")]
+
+
+def test_one_text_is_never_both_source_and_target(tmp_path: Path) -> None:
+    assert tmx(tmp_path, unit(("en", "cat")), source="en", target="en-GB") == []
+
+
+def test_a_memory_may_have_a_namespace_and_languages_from_around(tmp_path: Path) -> None:
+    path = tmp_path / "a.tmx"
+    path.write_text(
+        '<tmx xmlns="http://www.lisa.org/tmx14" version="1.4" xml:lang="en"><header/><body><tu>'
+        '<tuv><seg>cat</seg></tuv><tuv lang="fr"><seg>chat</seg></tuv></tu></body></tmx>'
+    )
+    assert read({"kind": "tmx", "path": str(path), "source": "en", "target": "fr"})[0] == [("cat", "chat")]
+
+
+def test_a_memory_says_its_languages_itself_where_that_is_clear(tmp_path: Path) -> None:
+    both, path = unit(("fr-FR", "chat"), ("en_US", "cat")), tmp_path / "a.tmx"
+    assert tmx(tmp_path, both) == [("cat", "chat")]
+    assert list(reader([str(path)]).pairs(Log("stop"))) == [("cat", "chat")]
+    assert list(reader([str(path), "fr", "en"]).pairs(Log("stop"))) == [("chat", "cat")]
+    assert tmx(tmp_path, both, '<header srclang="*all*"/>') == [("chat", "cat")]
+    for head, body in (('<header srclang="de"/>', both), ("", unit(("en", "a"), ("fr", "b"), ("de", "c")))):
+        with pytest.raises(DataError, match=r"a.tmx:tu 1: which language is the source\?") as error:
+            tmx(tmp_path, body, head)
+        assert f"--data {path} --data en --data fr" in error.value.hint
+    with pytest.raises(SpecError, match="both languages or neither"):
+        tmx(tmp_path, both, source="en")
+
+
+def test_a_memory_is_read_in_the_same_memory_however_long_it_is(tmp_path: Path) -> None:
+    def peak(count: int) -> int:
+        path = tmp_path / f"{count}.tmx"
+        with path.open("w") as file:
+            file.write('<tmx><header srclang="en"/><body>')
+            file.writelines(unit(("en", f"sentence number {n}"), ("fr", f"phrase {n}")) for n in range(count))
+            file.write("</body></tmx>")
+        tracemalloc.start()
+        assert sum(1 for _ in PairReader.parse({"kind": "tmx", "path": str(path)}).pairs(Log("stop"))) == count
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    peak(100)  # what the first use costs
+    assert peak(10_000) < peak(2_000) + 50_000
+
+
+def test_entities_cant_blow_up_and_files_cant_be_drawn_in(tmp_path: Path) -> None:
+    path = tmp_path / "a.tmx"
+    laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 20}">' for n in range(1, 8))
+    entities = f'<!ENTITY l0 "{"ha" * 500}"><!ENTITY file SYSTEM "{tmp_path}/secret">{laughs}'
+    (tmp_path / "secret").write_text("secret")
+    for name in ("&l7;", "&file;"):
+        bomb = unit(("en", name), ("fr", "b"))
+        path.write_text(f"<!DOCTYPE tmx [{entities}]><tmx><body>{unit(('en', 'a'), ('fr', 'b'))}{bomb}</body></tmx>")
+        tracemalloc.start()
+        found, log = read({"kind": "tmx", "path": str(path)})
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert found == [("a", "b")]
+        assert log.skipped == 1
+        assert most < 20_000_000
+
+
+def test_a_segment_that_is_too_long_is_left_out(tmp_path: Path) -> None:
+    long = unit(("en", "x" * 30), ("fr", "b")) + unit(("en", "cat"), ("fr", "chat"))
+    assert tmx(tmp_path, long, longest=20) == [("cat", "chat")]
 
 
 SEPARATOR = "\u2028".encode()
