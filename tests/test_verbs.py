@@ -210,6 +210,13 @@ def test_eval_prints_measures_with_their_signatures(run: Path, tmp_path: Path) -
     assert measures["sentences"] == 2
     assert {"bleu", "chrf", "exact", "loss", "perplexity", "signatures"} <= set(measures)
     assert len(out.read_text().splitlines()) == 2
+    units = "".join(
+        f'<tu><tuv xml:lang="en"><seg>{n} cats.</seg></tuv><tuv xml:lang="fr"><seg>{n} chats.</seg></tuv></tu>'
+        for n in range(3)
+    )
+    (tmp_path / "test.tmx").write_text(f'<tmx><header srclang="en"/><body>{units}</body></tmx>')
+    measures = told(regard("eval", str(run), "--data", str(tmp_path / "test.tmx"), "--json"))[0]
+    assert measures["sentences"] == 3
 
 
 def test_plan_measures_and_leaves_nothing(tmp_path: Path) -> None:

@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from regard.core.spec import Count, Size
+from regard.data.header import body, refuse_names, trusted_labels, trusted_tags
 from regard.data.lines import LONGEST, Line, cleaned, lines
 from regard.data.log import Log
 from regard.data.readers import Paths, ReaderSpec, listed
 from regard.data.sample import Form, Sample
 from regard.errors import DataError
+
+JSON = (".jsonl", ".json")  # endings of files with an object a line; others have columns
 
 
 class Documents(ReaderSpec):
@@ -65,16 +68,20 @@ class Labels(ReaderSpec):
     text: Count | str = 0
     second: Count | str | None = None
     label: Count | str = 1
+    header: bool | None = None  # whether the first line names the columns; None: one that looks like it is refused
+    many: bool = False  # whether nearly every text may have a label of its own
     longest: Size = LONGEST
 
     def samples(self, log: Log) -> Iterator[Sample]:
         for path in listed(self.path):
-            whole = path.removesuffix(".gz").endswith((".jsonl", ".json"))
+            whole = path.removesuffix(".gz").endswith(JSON)
             named = [key for key in self._wanted().values() if isinstance(key, str)]
             if named and not whole:
                 raise DataError(f"{path}: columns that tabs divide have numbers, not names: {named[0]!r}", "text: 0")
-            for line in lines(path, log, self.longest):
+            for number, line in enumerate(body(lines(path, log, self.longest), self.header and not whole)):
                 entry = None if line.text is None else self._parsed(line, log) if whole else self._cut(line, log)
+                if entry is not None and not number and self.header is None and not whole:
+                    refuse_names(line.place, entry)
                 if entry is None:
                     log.drop()
                 elif not all(text.strip() for text in entry.values()):
@@ -83,6 +90,11 @@ class Labels(ReaderSpec):
                 else:
                     log.keep(line.repaired)
                     yield {**{name: text.strip() for name, text in entry.items()}, "place": line.place}
+
+    def trusted(self, samples: Iterator[Sample]) -> Iterator[Sample]:
+        tabular = not any(path.removesuffix(".gz").endswith(JSON) for path in listed(self.path))
+        headless = self.header is None and tabular
+        return trusted_labels(samples, self.many, f"text: {self.label}, label: {self.text}", headless)
 
     def _wanted(self) -> dict[str, int | str]:
         wanted: dict[str, int | str | None] = {"text": self.text, "second": self.second, "label": self.label}
@@ -131,7 +143,7 @@ class Sentences(ReaderSpec):
 
     def _sentences(self, path: str, log: Log) -> Iterator[Sample]:
         words, tags, begin, whole = list[str](), list[str](), "", True
-        for line in itertools.chain(lines(path, log, self.longest), [Line("", "")]):
+        for line in itertools.chain(self.lines(path, log), [Line("", "")]):
             if line.text is not None and not line.text.strip():
                 if words and whole:
                     log.keep()
@@ -140,7 +152,7 @@ class Sentences(ReaderSpec):
                     log.drop()
                 words, tags, whole = [], [], True
                 continue
-            found = None if line.text is None else self.word(line.text, line.place, log)
+            found = None if line.text is None else self.cut(line.text, line.place, log)
             if found is None:
                 whole = False
             elif found:
@@ -148,7 +160,11 @@ class Sentences(ReaderSpec):
                 words.append(found[0])
                 tags.append(found[1])
 
-    def word(self, text: str, place: str, log: Log) -> tuple[str, str] | tuple[()] | None:
+    def lines(self, path: str, log: Log) -> Iterator[Line]:
+        """The lines that hold words."""
+        return lines(path, log, self.longest)
+
+    def cut(self, text: str, place: str, log: Log) -> tuple[str, str] | tuple[()] | None:
         """A line's word and tag; () for a line that has none, None for a bad one."""
         raise NotImplementedError
 
@@ -159,7 +175,7 @@ class CoNLLU(Sentences):
     kind: Literal["conllu"] = "conllu"
     column: Literal["upos", "xpos"] = "upos"
 
-    def word(self, text: str, place: str, log: Log) -> tuple[str, str] | tuple[()] | None:
+    def cut(self, text: str, place: str, log: Log) -> tuple[str, str] | tuple[()] | None:
         if text.startswith("#"):
             return ()
         columns = text.split("\t")
@@ -179,20 +195,33 @@ class CoNLLU(Sentences):
 
 
 class Columns(Sentences):
-    """A word and its tag on each line, divided by a tab or by spaces; `tag`: its column, from 0, or -1 for the last."""
+    """A word and its tag on each line, divided by a tab or by spaces; columns count from 0, and -1 is the last."""
 
     kind: Literal["columns"] = "columns"
+    word: int = 0
     tag: int = -1
+    header: bool | None = None  # whether the first line names the columns; None: one that looks like it is refused
+    many: bool = False  # whether there may be more tags than words
 
-    def word(self, text: str, place: str, log: Log) -> tuple[str, str] | tuple[()] | None:
+    def cut(self, text: str, place: str, log: Log) -> tuple[str, str] | tuple[()] | None:
         columns = text.split("\t") if "\t" in text else text.split()
         if columns[0] == "-DOCSTART-":  # CoNLL-2003 divides documents by it
             return ()
         try:
-            found = columns[0].strip(), columns[self.tag].strip()
+            found = columns[self.word].strip(), columns[self.tag].strip()
         except IndexError:
             found = "", ""
         if len(columns) < 2 or not all(found):
             log.reject(place, f"not a word and a tag: {len(columns)} columns")
             return None
         return found
+
+    def lines(self, path: str, log: Log) -> Iterator[Line]:
+        for number, line in enumerate(body(lines(path, log, self.longest), self.header)):
+            cells = (line.text or "").split()
+            if not number and self.header is None and len(cells) > 1:
+                refuse_names(line.place, {"word": cells[0], "tag": cells[-1]})
+            yield line
+
+    def trusted(self, samples: Iterator[Sample]) -> Iterator[Sample]:
+        return trusted_tags(samples, self.many)

@@ -82,7 +82,10 @@ class Files(CorpusSpec):
         reader = self._reader(split)
         if self.holdout and split in ("train", "validation"):
             return self._cut(split, folder, log)
-        return iter(()) if reader is None else reader.under(folder).samples(log)
+        if reader is None:
+            return iter(())
+        found = reader.under(folder).samples(log)
+        return reader.trusted(found) if split == "train" else found
 
     def _cut(self, split: Split, folder: Path, log: Log) -> Iterator[Sample]:
         """The beginning of each document for training, or its end for validation."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 from regard.core.spec import Count, FileName, Size, Spec
+from regard.data.header import body, refuse_names
 from regard.data.lines import LONGEST, Line, cleaned, lines
 from regard.data.log import Log
 from regard.data.sample import Form, Sample
@@ -41,6 +42,10 @@ class ReaderSpec(Spec):
     def samples(self, log: Log) -> Iterator[Sample]:
         """One sample after the other; never the whole corpus in memory."""
         raise NotImplementedError
+
+    def trusted(self, samples: Iterator[Sample]) -> Iterator[Sample]:
+        """The same samples; an error where all of them together don't look like something to learn from."""
+        return samples
 
 
 class PairReader(ReaderSpec):
@@ -97,6 +102,7 @@ class Text(PairReader):
     kind: Literal["text"] = "text"
     source: Paths
     target: Paths
+    header: bool | None = None  # whether the first line of each has a name; None: one that looks like it is refused
     longest: Size = LONGEST
 
     def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
@@ -104,7 +110,13 @@ class Text(PairReader):
         if len(sources) != len(targets):
             raise DataError(f"{len(sources)} source files and {len(targets)} target files", "list them in pairs")
         for source, target in zip(sources, targets, strict=True):
-            yield from self.aligned(source, target, log)
+            found = self.aligned(source, target, log)
+            if self.header:
+                next(found, None)
+            for number, (one, other) in enumerate(found):
+                if not number and self.header is None:
+                    refuse_names(one.place, {"source": one.text or "", "target": other.text or ""})
+                yield one, other
 
     def aligned(self, source: str, target: str, log: Log) -> Iterator[tuple[Line, Line]]:
         ones, others = lines(source, log, self.longest), lines(target, log, self.longest)
@@ -126,12 +138,16 @@ class TSV(PairReader):
     path: Paths
     source: Count = 0
     target: Count = 1
+    header: bool | None = None  # whether the first line names the columns; None: one that looks like it is refused
     longest: Size = LONGEST
 
     def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
         wanted = max(self.source, self.target) + 1
         for path in listed(self.path):
-            for line in lines(path, log, self.longest):
+            for number, line in enumerate(body(lines(path, log, self.longest), self.header)):
+                if not number and self.header is None:
+                    cells = [*(line.text or "").split("\t"), *[""] * wanted]
+                    refuse_names(line.place, {"source": cells[self.source], "target": cells[self.target]})
                 yield self.columns(line, wanted, log)
 
     def columns(self, line: Line, wanted: int, log: Log) -> tuple[Line, Line]:

@@ -93,6 +93,104 @@ def test_labels_from_columns_and_from_json(tmp_path: Path) -> None:
     assert [sample["label"] for sample in read({"kind": "labels", "path": str(lines)})] == ["1", "0"]
 
 
+LINES = "fine film\tgood\ndull film\tbad\n" * 30
+WORDS = "".join(f"w{n} T{n % 9}\n" for n in range(99))
+
+
+@pytest.mark.parametrize(
+    ("kind", "header", "content", "message"),
+    [
+        ("labels", "sentence\tlabel\n", LINES, r"'sentence' and 'label' look like the names of columns"),
+        ("labels", '"Review Text"\tSentiment\n', LINES, "look like the names of columns"),
+        ("labels", "avis\tSentiment\n", LINES[:44], "the label 'Sentiment' stands there and nowhere else"),
+        ("labels", "avis\tnote\n", LINES, "the label 'note' stands there and nowhere else"),
+        ("labels", "avis\tnote\n", "fine\t1\ndull\t0\n", "the label 'note' stands there and nowhere else"),
+        ("tsv", "en\tfr\n", "cat\tchat\n", "'en' and 'fr' look like the names of columns"),
+        ("tsv", "English\tFrench\n", "cat\tchat\n", "look like the names of columns"),
+        ("tsv", "source_text\ttarget_text\n", "cat\tchat\n", "look like the names of columns"),
+        ("columns", "Word POS\n", WORDS, "'Word' and 'POS' look like the names of columns"),
+    ],
+)
+def test_a_header_is_asked_about_and_never_learned(
+    tmp_path: Path, kind: str, header: str, content: str, message: str
+) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text(header + content)
+
+    def learned(**settings: bool) -> list[Sample]:
+        corpus = CorpusSpec.parse({"kind": "files", "train": {"kind": kind, "path": "a.tsv", **settings}})
+        return list(corpus.samples("pairs", "train", tmp_path, Log("stop")))
+
+    with pytest.raises(DataError, match=f"{path}:1: .*{message}") as error:
+        learned()
+    assert "header: true" in error.value.hint
+    headless, whole = learned(header=True), learned(header=False)
+    path.write_text(content)
+    plain = learned()
+    assert [{**sample, "place": ""} for sample in plain] == [{**sample, "place": ""} for sample in headless]
+    assert str(whole) != str(headless)
+
+
+def test_a_header_over_two_aligned_files_is_asked_about(tmp_path: Path) -> None:
+    for name, first in (("a.en", "English"), ("a.fr", "Français")):
+        (tmp_path / name).write_text(f"{first}\nx\n")
+    spec = {"kind": "text", "source": str(tmp_path / "a.en"), "target": str(tmp_path / "a.fr")}
+    with pytest.raises(DataError, match=r"a.en:1: 'English' and 'Français' look like"):
+        read(spec)
+    assert [sample["source"] for sample in read({**spec, "header": True})] == ["x"]
+    assert [sample["source"] for sample in read({**spec, "header": False})] == ["English", "x"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("tsv", "Hi!\tHi.\n"),
+        ("tsv", "No\tno\n"),
+        ("tsv", "a\tb\n"),
+        ("tsv", "Title\tTitre\n"),
+        ("tsv", "English\tanglais\n"),
+        ("labels", "a question of taste\tpos\n" + "dull\tneg\n" * 9),
+        ("labels", "fine\tgood\ndull\tbad\n"),
+        ("labels", "fine\tquestion\n" + "dull\tstatement\n" * 9),
+        ("labels", "fine\tLOC\n" + "dull\tPER\n" * 60 + "odd\tORG\n"),  # another is alone too
+        ("labels", "".join(f"text {n}\tclass {n % 50}\n" for n in range(200))),
+        ("columns", "Word NN\nof IN\n"),
+    ],
+)
+def test_ordinary_first_lines_raise_no_alarm(tmp_path: Path, kind: str, content: str) -> None:
+    (tmp_path / "a.tsv").write_text(content)
+    corpus = CorpusSpec.parse({"kind": "files", "train": {"kind": kind, "path": "a.tsv"}})
+    assert list(corpus.samples("pairs", "train", tmp_path, Log("stop")))
+
+
+@pytest.mark.parametrize("count", [25, 5000])
+def test_swapped_columns_are_asked_about(tmp_path: Path, count: int) -> None:
+    (tmp_path / "a.tsv").write_text("".join(f"review {n}\t{n % 2}\n" for n in range(count)))
+    train: dict[str, Any] = {"kind": "labels", "path": "a.tsv", "text": 1, "label": 0}
+    most = min(count, 1000)
+    with pytest.raises(
+        DataError, match=f"a.tsv:1: 'review 0' and {most - 1} other labels for {most} texts: are the columns swapped"
+    ) as error:
+        list(CorpusSpec.parse({"kind": "files", "train": train}).samples("labels", "train", tmp_path, Log("stop")))
+    assert "text: 0, label: 1; or many: true" in error.value.hint
+    for settled in ({"text": 0, "label": 1}, {"many": True}):
+        corpus = CorpusSpec.parse({"kind": "files", "train": {**train, **settled}})
+        assert len(list(corpus.samples("labels", "train", tmp_path, Log("stop")))) == count
+
+
+def test_words_that_stand_where_tags_belong_are_asked_about(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("".join(f"T{n % 9} w{n}\n" for n in range(99)))
+    train: dict[str, Any] = {"kind": "columns", "path": "a.txt"}
+    with pytest.raises(
+        DataError, match=r"99 tags for 9 different words, such as 'w0': are the columns swapped"
+    ) as error:
+        list(CorpusSpec.parse({"kind": "files", "train": train}).samples("tags", "train", tmp_path, Log("stop")))
+    assert "word: 1, tag: 0" in error.value.hint
+    for settled in ({"word": 1, "tag": 0}, {"many": True}):
+        corpus = CorpusSpec.parse({"kind": "files", "train": {**train, **settled}})
+        assert len(list(corpus.samples("tags", "train", tmp_path, Log("stop")))) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
