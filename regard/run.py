@@ -261,22 +261,26 @@ class Run:
     def _prepare(self, report: Callable[[str], None], ready: Prepared | None) -> None:
         spec, data = self.spec, self.folder / "data"
         origin = None if spec.start is None else started(spec.start)
-        if ready is not None:
+        made = None if origin is None else origin.model.spec
+
+        def drawn(lexicon: Lexicon) -> Model:
+            return described(spec, lexicon, made).build("meta")
+
+        if ready is not None and ready.suits(drawn(ready.lexicon)):
             shutil.copytree(ready.folder, data, ignore=lambda _, names: [n for n in names if not OURS.fullmatch(n)])
             prepared = self.prepared()
         else:
             known = origin.lexicon if origin is not None else like(spec)
             if known is not None:
                 report(f"tokens: those of {spec.start or spec.tokenizer.like}")
-            task = suited(spec, None if origin is None else origin.model.spec)
             limits = (spec.batches.longest, Path(spec.data), data)
-            prepared, log = prepare(spec.corpus, task, spec.tokenizer, *limits, known)
+            prepared, log = prepare(spec.corpus, suited(spec, made), spec.tokenizer, *limits, known, drawn)
             report(f"data: {log.summary()}")
             if log.reasons:
                 report(f"data: every such line is in {data / REPORT}")
         fresh = Fresh()
         if origin is None:
-            model = described(spec, prepared.lexicon).build("meta")
+            model = drawn(prepared.lexicon)
         else:
             model, fresh = self._begun(origin, prepared, report)
         tried(model.spec, spec.train, fresh)

@@ -206,9 +206,14 @@ class Model(nn.Module):
 
     @property
     def limit(self) -> int | None:
-        """Positions that it has learned vectors for; None: no table of positions."""
-        found: int | None = self._main.embedding.limit  # type: ignore[assignment]
-        return found
+        """Positions that the stack which answers can tell apart; None: no end."""
+        return self._main.limit()
+
+    def limits(self, training: bool = False) -> dict[str, int]:
+        """Positions that each stack can tell apart, by its name; one that has no end isn't there."""
+        stacks = {"encoder": self.encoder, "decoder": self.decoder}
+        ends = {name: stack.limit(training) for name, stack in stacks.items() if stack is not None}
+        return {name: end for name, end in ends.items() if end is not None}
 
     @property
     def mixers(self) -> list[Mixer]:

@@ -78,6 +78,14 @@ class Stack(Part):
     def start(self, rows: int, view: View) -> Group:
         return Group(parts=tuple(block.start(rows, view) for block in self.layers()))
 
+    def limit(self, training: bool = False) -> int | None:
+        """Positions that it can tell apart; None: no end. Scattered ones are as many as there are places to draw."""
+        table: int | None = self.embedding.limit  # type: ignore[assignment]
+        if not self.scatter:
+            return table
+        used = None if table is None else -(-table // SPACING)
+        return min(self.scatter, used or self.scatter) if training else used
+
     def layers(self) -> list[Block]:
         """The blocks, as blocks."""
         return list(self.blocks)  # type: ignore[arg-type]

@@ -51,6 +51,10 @@ class Log:
         self._note(place, reason, "repaired")
         return True
 
+    def remark(self, place: str, reason: str) -> None:
+        """Something to know of an entry that is kept."""
+        self._note(place, reason, "kept")
+
     def keep(self, repaired: bool = False) -> None:
         self.kept += 1
         self.repaired += repaired

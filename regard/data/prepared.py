@@ -12,15 +12,17 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, overload
 
 import numpy as np
 
+from regard.core.model import Model
 from regard.data.corpus import SPLITS, CorpusSpec, Split
 from regard.data.lexicon import Lexicon
 from regard.data.log import Log
@@ -30,11 +32,12 @@ from regard.errors import CheckpointError, DataError
 from regard.files import remove
 
 OURS = re.compile(  # every name that a corpus made ready may have
-    rf"({'|'.join(SPLITS)})\.jsonl|train\.\w+(\.ends)?|tokenizer(\.source|\.target)?\.json|lexicon\.json|data\.json|rejected\.txt"
+    rf"({'|'.join(SPLITS)})\.jsonl(\.part)?|train\.\w+(\.ends)?|tokenizer(\.source|\.target)?\.json|lexicon\.json|data\.json|rejected\.txt"
 )
 REPORT = "rejected.txt"  # every line that was left out or mended, and why
 PIECE = 2**20  # of a file that is looked at at once
 GROUP = 1000  # samples that are cut into tokens together
+Row = Mapping[str, Sequence[int]]  # a sample as numbers, column by column
 TOKEN, PLACE = np.dtype("<u4"), np.dtype("<i8")
 
 
@@ -68,6 +71,9 @@ class Wants(Protocol):
 
     def size(self, row: Mapping[str, Sequence[int]]) -> int:
         """How many tokens of it count against the most that there may be."""
+
+    def places(self, row: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
+        """How many positions it takes of an encoder and of a decoder."""
 
 
 class Column:
@@ -189,6 +195,15 @@ class Prepared:
     def digest(self) -> str:
         return str(self.facts["digest"])
 
+    @property
+    def limits(self) -> dict[str, int]:
+        """Positions of the stacks of the model that it was made ready for, as it is trained."""
+        return dict(self.facts.get("limits", [{}])[0])
+
+    def suits(self, model: Model) -> bool:
+        """Whether it was made ready for a model with as many positions."""
+        return bool(self.facts.get("limits", [{}, {}]) == _limits(model))
+
     def has(self, split: Split) -> bool:
         return split in self.facts["samples"]
 
@@ -268,10 +283,12 @@ def prepare(
     root: Path,
     folder: Path,
     known: Lexicon | None = None,
+    model: Callable[[Lexicon], Model] | None = None,
 ) -> tuple[Prepared, Log]:
     """Read a corpus, learn its tokens, and write both to a folder; the log says what became of every line.
 
-    `root`: where the corpus's files are; `known`: a lexicon whose tokenizers are taken instead of learning them.
+    `root`: where the corpus's files are; `known`: a lexicon whose tokenizers are taken instead of learning them;
+    `longest`: tokens of a sample to train on; `model`: the one that will read such tokens, if its positions end.
     """
     corpus.must_give(wants.form, wants.kind)
     folder.mkdir(parents=True, exist_ok=True)
@@ -282,12 +299,13 @@ def prepare(
         for split in counts:
             if split != "train":
                 check(_spooled(folder, split, wants.form), wants, lexicon, split)
-        left_out = _encode(folder, wants, lexicon, longest, log)
+        sieve = Sieve(wants, lexicon, longest, [{}, {}] if model is None else _limits(model(lexicon)), log)
+        _encode(folder, sieve, tokenizer if known is None else None)
+        for split in counts:
+            if split != "train":
+                _trim(folder, split, sieve)
     finally:
         log.close()
-    counts["train"] -= left_out
-    if not counts["train"]:
-        raise DataError(f"no sample has at most {longest} tokens", "batches.longest=…")
     (folder / "train.jsonl").unlink()
     files = lexicon.files()
     for name, bytes_of in files.items():
@@ -297,8 +315,9 @@ def prepare(
     facts = {
         "digest": hashed,
         "form": wants.form,
-        "samples": counts,
+        "samples": {split: sieve.passed[split] for split in counts},
         "columns": columns,
+        "limits": sieve.limits,
         "lines": {"kept": log.kept, "repaired": log.repaired, "skipped": log.skipped},
         "files": {name: digest(folder / name) for name in kept},
     }
@@ -382,20 +401,68 @@ def check(samples: Iterable[Sample], wants: Wants, lexicon: Lexicon, split: str)
                 )
 
 
-def _encode(folder: Path, wants: Wants, lexicon: Lexicon, longest: int, log: Log) -> int:
-    """Write the training samples as numbers; how many were left out because they are too long."""
-    samples, number, dropped = _spooled(folder, "train", wants.form), 0, 0
-    with ExitStack() as stack:
-        write = {name: stack.enter_context(written(folder / f"train.{name}")) for name in wants.columns(lexicon)}
+def _limits(model: Model) -> list[dict[str, int]]:
+    return [model.limits(training=True), model.limits()]
+
+
+@dataclass
+class Sieve:
+    """What lets samples through that the model has positions for, and says which it doesn't."""
+
+    wants: Wants
+    lexicon: Lexicon
+    longest: int  # tokens of a sample to train on; others may be longer
+    limits: list[dict[str, int]]  # positions of the model's stacks while it is trained, and while it is used
+    log: Log
+    passed: Counter[str] = field(default_factory=Counter)  # samples by split
+
+    def __call__(self, samples: Iterator[Sample], split: Split) -> Iterator[tuple[Sample, Row]]:
+        """The samples of a split with their numbers; if none is short enough, an error with both lengths."""
+        number, nearest = 0, (0, "")
         while group := list(islice(samples, GROUP)):
-            for sample, row in zip(group, wants.encode(group, lexicon), strict=True):
+            for sample, row in zip(group, self.wants.encode(group, self.lexicon), strict=True):
                 number += 1
-                size = wants.size(row)
-                if size > longest:
-                    log.skip(place(sample, "train", number), f"too many tokens: {size}, and {longest} are the most")
-                    log.kept -= 1
-                    dropped += 1
+                size, reason = self._excess(row, split)
+                if reason:
+                    nearest = min(nearest, (size, reason)) if nearest[1] else (size, reason)
+                    self.log.skip(place(sample, split, number), reason)
+                    self.log.kept -= 1
                     continue
-                for name, numbers in row.items():
-                    write[name](numbers)
-    return dropped
+                self.passed[split] += 1
+                yield sample, row
+        if not self.passed[split]:
+            hint = "shorter texts, a model with more positions, or batches.longest=…"
+            raise DataError(f"{split}: none of its {number} samples fits, and the shortest has {nearest[1]}", hint)
+
+    def _excess(self, row: Row, split: Split) -> tuple[int, str]:
+        """How long a sample is and why that is too long, if it is."""
+        size = self.wants.size(row)
+        if split == "train" and size > self.longest:
+            return size, f"too many tokens: {size}, and {self.longest} are the most"
+        for side, taken in self.wants.places(row).items():
+            most = self.limits[split != "train"].get(side)
+            if most is not None and taken > most:
+                return taken, f"too many tokens for the model: {taken}, and its {side} has positions for {most}"
+        return size, ""
+
+
+def _encode(folder: Path, sieve: Sieve, learned: TokenizerSpec | None) -> None:
+    """Write the training samples as numbers; `learned`: how tokens were, to say which texts they alter."""
+    wants = sieve.wants
+    with ExitStack() as stack:
+        write = {name: stack.enter_context(written(folder / f"train.{name}")) for name in wants.columns(sieve.lexicon)}
+        for sample, row in sieve(_spooled(folder, "train", wants.form), "train"):
+            for name, numbers in row.items():
+                write[name](numbers)
+            altered = (learned.alters(text) for text in wants.texts(sample)) if learned is not None else ()
+            if reason := next(filter(None, altered), None):
+                sieve.log.remark(place(sample, "train", sieve.passed["train"]), reason)
+
+
+def _trim(folder: Path, split: Split, sieve: Sieve) -> None:
+    """Leave out what is too long of a split that stays text."""
+    path, aside = folder / f"{split}.jsonl", folder / f"{split}.jsonl.part"
+    with aside.open("w", encoding="utf-8") as file:
+        for sample, _ in sieve(_spooled(folder, split, sieve.wants.form), split):
+            file.write(json.dumps(sample, ensure_ascii=False) + "\n")
+    aside.replace(path)

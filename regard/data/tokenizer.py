@@ -78,7 +78,8 @@ class TokenizerSpec(Spec):
         """Why a text doesn't come back as it is, though all of its characters are known; None where it does."""
         if self.pieces not in ("bpe", "unigram") or not (text.startswith(" ") or "▁" in text):
             return None
-        return f"altered by {self.pieces}: " + ("▁ is read as a space" if "▁" in text else "its first space is lost")
+        what = "▁ is read as a space" if "▁" in text else "its first space is lost"
+        return f"altered by {self.pieces}: {what}; tokenizer.pieces=byte-bpe keeps it"
 
     def _blank(self) -> Engine:
         """An engine that has learned nothing yet."""

@@ -83,6 +83,9 @@ class Classification(TaskSpec):
     def size(self, row: Mapping[str, Sequence[int]]) -> int:
         return len(row["text"]) + len(row["second"]) + 3
 
+    def places(self, row: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
+        return dict.fromkeys(("encoder", "decoder"), self.size(row) - (not row["second"]))  # no separator
+
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Label:
         return Label(self, prepared, batches, seed)
 

@@ -45,7 +45,7 @@ class DocumentSpec(TaskSpec):
         return [{"text": row} for row in lexicon.tokenizer.encode([sample["text"] for sample in samples])]
 
     def size(self, row: Mapping[str, Sequence[int]]) -> int:
-        return 0  # a document may be of any length
+        return 0  # a document may be of any length: it is cut to the context
 
 
 def fits(model: ModelSpec, context: int) -> None:

@@ -64,6 +64,8 @@ class Language(DocumentSpec):
         if self.carry and (directions == 2 or any(mixer.packs for mixer in model.build("meta").mixers)):
             raise SpecError("task.carry: only recurrences go on from what they remember", "task.carry=false")
         fits(model, self.context)
+        if self.carry and (most := model.build("meta").limit) is not None:
+            raise SpecError(f"task.carry: positions end at {most}, and a text is read on and on", "task.carry=false")
         return model
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Learn:

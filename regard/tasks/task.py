@@ -66,6 +66,10 @@ class TaskSpec(Spec):
         """How many tokens of a sample count against the most that there may be."""
         return max(len(numbers) for numbers in row.values())
 
+    def places(self, row: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
+        """How many positions a sample takes of an encoder and of a decoder; here of the one that there is."""
+        return dict.fromkeys(("encoder", "decoder"), self.size(row))
+
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Task[Any]:
         """The task on one corpus."""
         raise NotImplementedError

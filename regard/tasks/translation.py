@@ -70,6 +70,10 @@ class Translation(TaskSpec):
         targets = target.encode([sample["target"] for sample in samples])
         return [{"source": one, "target": other} for one, other in zip(sources, targets, strict=True)]
 
+    def places(self, row: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
+        source, target = len(row["source"]) + 1, len(row["target"]) + 1  # with an end, and with a beginning
+        return {"decoder": source + target - 1} if self.joined else {"encoder": source, "decoder": target}
+
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Translate:
         return Translate(self, prepared, batches, seed)
 
@@ -116,8 +120,14 @@ class Translate(Task[Batch]):
 
     def made(self, rows: list[int], chance: Random) -> Batch:
         source, target = self.lexicon.tokenizers
-        sources = cut([self.columns["source"][n] for n in rows], source, chance)
-        targets = cut([self.columns["target"][n] for n in rows], target, chance)
+        whole = [self.columns["source"][n] for n in rows], [self.columns["target"][n] for n in rows]
+        sources, targets = cut(whole[0], source, chance), cut(whole[1], target, chance)
+        limits = self.prepared.limits
+        for n, (one, other) in enumerate(zip(sources, targets, strict=True)) if limits else ():
+            taken = self.spec.places({"source": one, "target": other})
+            if any(size > limits.get(side, size) for side, size in taken.items()):
+                # smaller pieces are more of them: a sentence that has outgrown the positions stays whole
+                sources[n], targets[n] = whole[0][n], whole[1][n]
         return assembled(sources, targets, source.pad, target.begin, target.end)
 
     def size(self, batch: Batch) -> int:
