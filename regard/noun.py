@@ -20,11 +20,11 @@ import torch
 import regard.tasks  # noqa: F401  enters every task
 from regard.core.model import Model, ModelSpec
 from regard.data.lexicon import Lexicon
+from regard.data.origin import Origin
 from regard.data.prepared import content
 from regard.errors import CheckpointError, InputError, RegardError
-from regard.hub.load import imported, is_folder
+from regard.hub.load import imported, insist_on_vectors, is_folder
 from regard.hub.npz import pronouncer
-from regard.hub.origin import Origin
 from regard.machine import Device, device
 from regard.tasks.task import TaskSpec
 from regard.train.adapt import Fresh, Lora, merged
@@ -170,7 +170,9 @@ def parts(noun: str, where: Device = "auto") -> Parts:
     has_words = any(checkpoint.path.glob("tokenizer*.json"))
     lexicon = Lexicon.read(lambda name: content(checkpoint.path, name), str(checkpoint.path)) if has_words else None
     task = None if about is not None else TaskSpec.parse(checkpoint.json("state").get("task", "translation"))
-    if lexicon is not None and about is None:
+    if lexicon is not None and lexicon.foreign:
+        insist_on_vectors(str(checkpoint.path), model.spec, lexicon.tokenizers)
+    elif lexicon is not None:
         _agree(checkpoint, model.spec, lexicon)
     family = checkpoint.json("state").get("family") if about is None else about["settings"]
     config = {} if about is None else about["config"]
@@ -192,7 +194,7 @@ def _agree(checkpoint: Checkpoint, spec: ModelSpec, lexicon: Lexicon) -> None:
     sides = (("encoder", spec.encoder, lexicon.tokenizers[0]), ("decoder", spec.decoder, lexicon.tokenizers[1]))
     for side, stack, tokenizer in sides:
         held = len(tokenizer) if stack is None else stack.embedding.fields().get("vocabulary", len(tokenizer))
-        if held < len(tokenizer) if lexicon.foreign else held != len(tokenizer):
+        if held != len(tokenizer):
             raise CheckpointError(f"{checkpoint.path}: its {side} knows {held} tokens, its tokenizer {len(tokenizer)}")
 
 

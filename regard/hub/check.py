@@ -15,6 +15,7 @@ from regard.parts.head import Classifier, Pooled
 
 ROWS, TIME = 3, 24
 POSITIONLESS = ("mamba",)  # whose class takes no position_ids
+WORDS = ("logits", "prediction_logits")  # how their classes call scores
 
 
 def reference(folder: Path, found: Imported) -> Any:
@@ -49,9 +50,7 @@ def largest_difference(folder: Path, found: Imported, seed: int = 0) -> float:
 
 def _two_stacks(ours: Model, theirs: Any, tokens: Tensor, answers: Tensor, mask: Tensor) -> float:
     """Theirs is given pads on the right: positions count them there, and here they don't."""
-    order = torch.argsort(mask.logical_not().to(torch.uint8), dim=1, stable=True)
-    words = {"input_ids": tokens.gather(1, order), "attention_mask": mask.gather(1, order).long()}
-    expected = theirs(**words, decoder_input_ids=answers).logits
+    expected = theirs(**pads_last(tokens, mask), decoder_input_ids=answers).logits
     return _gap(expected, ours(answers, ours.encode(tokens, mask)))
 
 
@@ -60,14 +59,24 @@ def _one_stack(found: Imported, theirs: Any, tokens: Tensor, side: str, mask: Te
     pooled = isinstance(ours.head, Pooled | Classifier)
     if pooled and side == "left":
         return 0.0  # theirs takes what stands first, be it a pad
-    words: dict[str, Any] = {"input_ids": tokens, "attention_mask": mask.long()}
-    if found.plan.kind not in POSITIONLESS:
+    mine = ours(tokens, valid=mask)
+    if found.plan.kind in POSITIONLESS:
+        # pads on the left leave a trace in theirs: a bias goes from them into the convolution of the first real tokens
+        words = pads_last(tokens, mask)
+    else:
+        words = {"input_ids": tokens, "attention_mask": mask.long()}
         words["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
     answer = theirs(**words)
-    mine = ours(tokens, valid=mask)
+    scores = next((answer[name] for name in WORDS if name in answer), None)
     if pooled:
-        return _gap(answer.logits if "logits" in answer else answer.pooler_output, mine)
-    return _gap((answer.logits if "logits" in answer else answer.last_hidden_state)[mask], mine[mask])
+        return _gap(answer.pooler_output if scores is None else scores, mine)
+    return _gap((answer.last_hidden_state if scores is None else scores)[words["attention_mask"].bool()], mine[mask])
+
+
+def pads_last(tokens: Tensor, mask: Tensor) -> dict[str, Tensor]:
+    """The same rows, each with its real tokens first, as theirs are given them."""
+    order = torch.argsort(mask.logical_not().to(torch.uint8), dim=1, stable=True)
+    return {"input_ids": tokens.gather(1, order), "attention_mask": mask.gather(1, order).long()}
 
 
 def masks(tokens: Tensor) -> dict[str, Tensor]:

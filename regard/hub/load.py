@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,15 +21,14 @@ from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
 from regard.core.spec import told
+from regard.data.origin import Origin, content_of, followed
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CheckpointError
-from regard.hub.origin import Origin
 from regard.hub.table import Problems, Table
 from regard.hub.words import tokenizers
 from regard.layout import Layout
 from regard.models import Family, Settings, families
 
-LARGEST = 64 * 2**20  # of a JSON file
 PIECE = 2**18  # values that are looked at at once
 NOW = {".gamma": ".weight", ".beta": ".bias"}  # how the first BERTs call what a norm has
 BEFORE = re.compile(r"\.(gamma|beta)$")
@@ -108,9 +108,9 @@ def planned(config: Mapping[str, Any], where: str = "config.json", names: Collec
     if not isinstance(named, list) or named[0] not in layout.heads:
         raise CheckpointError(f"{where}: architectures {named!r}: none of {', '.join(layout.heads)}")
     tree = {setting: key.read(config) for setting, key in layout.keys.items()}
-    tree |= layout.read(config, names)
     chosen = layout.heads[named[0]].settings
     tree |= {key: value(config) if callable(value) else value for key, value in chosen.items()}
+    tree |= layout.read(config, names)
     return Plan(kind, family, layout, family.settings.parse(tree), named[0], config)
 
 
@@ -127,11 +127,7 @@ def remembered(about: Mapping[str, Any]) -> Plan:
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object, if it is one and not absurdly large."""
     try:
-        if path.stat().st_size > LARGEST:
-            raise CheckpointError(f"{path}: {path.stat().st_size:,} bytes are too many for it")
-        found = json.loads(path.read_bytes())
-    except OSError as error:
-        raise CheckpointError(f"{path}: {error.strerror}") from None
+        found = json.loads(content_of(path.parent, path.name))
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: not JSON: {error}") from None
     if not isinstance(found, dict):
@@ -139,8 +135,8 @@ def read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def shards(folder: Path) -> list[Path]:
-    """The files that hold the weights; each must be a plain file of this folder."""
+def shards(folder: Path, config: Mapping[str, Any]) -> list[Path]:
+    """The files that hold the weights; each must be a plain file of this folder, or a link of Hugging Face's cache."""
     if (folder / WEIGHTS).exists():
         names = [WEIGHTS]
     elif (folder / INDEX).exists():
@@ -153,16 +149,23 @@ def shards(folder: Path) -> list[Path]:
         if pickles:
             raise CheckpointError(
                 f"{folder}: {pickles[0]} is a pickle, which can run code when it is read, so it isn't",
-                f'convert it where you trust it: python -c "from transformers import AutoModel; '
-                f"AutoModel.from_pretrained('{folder}').save_pretrained('SAFE')\"",
+                f"convert a copy where you trust it: {conversion(folder, config)}",
             )
         raise CheckpointError(f"{folder}: there is no {WEIGHTS} and no {INDEX}")
     for name in names:
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise CheckpointError(f"{folder / INDEX}: {name!r} isn't the name of a file beside it")
-        if (folder / name).is_symlink():
-            raise CheckpointError(f"{folder / name}: a link, which may lead anywhere", f"cp -rL {folder} COPY")
-    return [folder / name for name in names]
+    return [followed(folder, name) for name in names]
+
+
+def conversion(folder: Path, config: Mapping[str, Any]) -> str:
+    """What to type to have safetensors beside all else; the class is named, since AutoModel would drop the head."""
+    known = {name for family in families().values() for layout in family.layouts.values() for name in layout.heads}
+    told = config.get("architectures")
+    # only a name that is known here goes into a command that somebody will type
+    kind = next((name for name in told if name in known), "AutoModel") if isinstance(told, list) else "AutoModel"
+    code = f"from transformers import {kind}; {kind}.from_pretrained('SAFE').save_pretrained('SAFE')"
+    return f'cp -r {shlex.quote(str(folder))} SAFE && python -c "{code}"'
 
 
 class Weights:
@@ -204,7 +207,7 @@ def finite(tensor: Tensor) -> bool:
 def imported(folder: Path) -> Imported:
     """A model from a folder, its weights where they are on disk."""
     config = read_json(folder / "config.json")
-    weights = Weights(shards(folder))
+    weights = Weights(shards(folder, config))
     there = weights.shapes()
     plan = planned(config, str(folder / "config.json"), there)
     table = plan.table(there)
@@ -217,4 +220,22 @@ def imported(folder: Path) -> Imported:
     found = dict(pair for entry in table.entries for pair in entry.read(weights, plan))
     model = plan.spec.build("meta")
     model.load_state_dict(found, assign=True)
-    return Imported(plan, model.eval(), tokenizers(folder, config), unused, Origin.read(folder))
+    words = tokenizers(folder, config)
+    if words is not None:
+        insist_on_vectors(str(folder), plan.spec, words)
+    return Imported(plan, model.eval(), words, unused, Origin.read(folder))
+
+
+def insist_on_vectors(where: str, spec: ModelSpec, words: tuple[Tokenizer, Tokenizer]) -> None:
+    """Refuse a tokenizer with tokens that its model has no vectors for."""
+    for side, stack, tokenizer in zip(("encoder", "decoder"), (spec.encoder, spec.decoder), words, strict=True):
+        held = None if stack is None else stack.embedding.fields().get("vocabulary")
+        numbers = tokenizer.engine.get_vocab()
+        beyond = [] if held is None else sorted((n, token) for token, n in numbers.items() if n >= held)
+        if beyond:
+            number, token = beyond[0]
+            raise CheckpointError(
+                f"{where}: its {side} has vectors for {held} tokens, and its tokenizer gives numbers up to "
+                f"{beyond[-1][0]}: {token!r} is {number}",
+                "take those tokens out of tokenizer.json, or give the model rows for them",
+            )

@@ -11,10 +11,10 @@ from typing import Any
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Engine
 
+from regard.data.origin import content_of
 from regard.data.tokenizer import Tokenizer, parsed
 from regard.errors import DataError, RegardError
 
-LARGEST = 64 * 2**20
 SIDES = ("source", "target")
 
 
@@ -205,9 +205,4 @@ def _listed(folder: Path) -> Engine:
 
 
 def _bytes(path: Path) -> bytes:
-    try:
-        if path.stat().st_size > LARGEST:
-            raise DataError(f"{path}: {path.stat().st_size:,} bytes are too many for it")
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from None
+    return content_of(path.parent, path.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 from regard.core.block import BlockSpec
@@ -107,6 +108,13 @@ def _classifier_dropout(config: Config) -> float:
     return float(config.get("hidden_dropout_prob", 0.1) if told is None else told)
 
 
+def read(config: Config, names: Collection[str]) -> Tree:
+    """A bare encoder may have been saved without its pooler: only the file tells."""
+    bare = (config.get("architectures") or ["BertModel"])[0] == "BertModel"
+    lacks = names and not any("pooler." in name for name in names)
+    return {"head": None} if bare and lacks else {}
+
+
 def write(s: Bert) -> Tree:
     told: Tree = {"num_attention_heads": head_count(s.width, s.heads, 64), "intermediate_size": s.hidden or 4 * s.width}
     if isinstance(s.head, Classes):
@@ -141,6 +149,7 @@ layout = Layout(
     spare=SPARE,
     prefix="bert.",
     fixed={"is_decoder": False, "add_cross_attention": False, "tie_word_embeddings": True},
+    read=read,
     write=write,
 )
 family = Family(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +11,14 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer as Engine
+from tokenizers import models
 
 from regard.errors import CheckpointError
 from regard.hub.load import imported, planned
 from regard.hub.save import config_of, exported, plan_for
 from regard.models import families, presets
+from tests.test_cli import regard
 
 CONFIG: dict[str, Any] = {
     "model_type": "llama",
@@ -123,11 +125,68 @@ def test_a_weight_map_leads_nowhere_else(folder: Path, name: str) -> None:
         imported(folder)
 
 
-def test_a_linked_shard_is_refused(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder.parent / "elsewhere.safetensors")
-    os.symlink(folder.parent / "elsewhere.safetensors", folder / "model.safetensors")
-    with pytest.raises(CheckpointError, match="a link, which may lead anywhere"):
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "README.md", "1_Pooling/config.json"])
+def test_a_link_that_leads_elsewhere_is_refused_by_name(folder: Path, name: str) -> None:
+    elsewhere = folder.parent / "elsewhere"
+    (folder / name).parent.mkdir(exist_ok=True)
+    elsewhere.write_bytes((folder / name).read_bytes() if (folder / name).exists() else b"{}")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(elsewhere)
+    with pytest.raises(CheckpointError, match=f"{name}: a link to {elsewhere}"):
         imported(folder)
+
+
+def test_a_linked_folder_of_modules_is_refused(folder: Path) -> None:
+    (folder.parent / "other").mkdir()
+    (folder.parent / "other" / "config.json").write_text("{}")
+    (folder / "1_Pooling").symlink_to(folder.parent / "other")
+    with pytest.raises(CheckpointError, match=r"1_Pooling/config\.json: a link"):
+        imported(folder)
+
+
+def test_a_tokenizer_larger_than_its_model_is_refused_by_name(folder: Path) -> None:
+    engine = Engine(models.WordLevel({f"w{n}": n for n in range(50)}, unk_token="w0"))
+    engine.save(str(folder / "tokenizer.json"))
+    assert imported(folder).tokenizers is not None
+    engine.add_special_tokens(["[PAD]", "[MORE]"])
+    engine.save(str(folder / "tokenizer.json"))
+    told = "vectors for 50 tokens, and its tokenizer gives numbers up to 51: '\\[PAD\\]' is 50"
+    with pytest.raises(CheckpointError, match=told):
+        imported(folder)
+    done = regard("generate", str(folder), "--prompt", "w1")
+    assert done.returncode == 4
+    assert "[PAD]" in done.stderr
+
+
+@pytest.fixture
+def cache(folder: Path) -> Path:
+    """The same model as Hugging Face's own cache keeps it."""
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text("{}")
+    store = folder.parent / "models--some--one"
+    snapshot = store / "snapshots" / "c0ffee"
+    (store / "blobs").mkdir(parents=True)
+    for number, path in enumerate(sorted(path for path in folder.rglob("*") if path.is_file())):
+        name = path.relative_to(folder)
+        path.rename(store / "blobs" / f"digest{number}")
+        (snapshot / name).parent.mkdir(parents=True, exist_ok=True)
+        up = "../" * (len(name.parts) + 1)
+        (snapshot / name).symlink_to(f"{up}blobs/digest{number}")
+    return snapshot
+
+
+def test_links_inside_the_cache_of_hugging_face_are_followed(cache: Path) -> None:
+    found = imported(cache)
+    assert found.model(torch.randint(50, (2, 5))).shape == (2, 5, 50)
+    assert set(found.origin.files) == {"config.json", "1_Pooling/config.json"}
+
+
+def test_a_cache_whose_blob_leads_elsewhere_is_refused(cache: Path) -> None:
+    blob = (cache / "model.safetensors").resolve()
+    blob.rename(cache / "moved")
+    blob.symlink_to(cache / "moved")
+    with pytest.raises(CheckpointError, match="a link to"):
+        imported(cache)
 
 
 def test_the_names_of_the_first_berts_are_known(tmp_path: Path) -> None:
@@ -169,7 +228,17 @@ def test_what_can_run_code_when_it_is_read_is_refused_with_a_way_out(folder: Pat
     (folder / "model.safetensors").rename(folder / name)
     with pytest.raises(CheckpointError, match="can run code") as caught:
         imported(folder)
-    assert "save_pretrained" in str(caught.value.hint)
+    assert "LlamaForCausalLM.from_pretrained('SAFE').save_pretrained('SAFE')" in str(caught.value.hint)
+
+
+def test_the_command_that_converts_a_pickle_quotes_paths_and_repeats_no_strange_name(folder: Path) -> None:
+    place = folder.rename(folder.parent / "my models")
+    (place / "model.safetensors").rename(place / "pytorch_model.bin")
+    change(place, architectures=["x; import evil"])
+    with pytest.raises(CheckpointError) as caught:
+        imported(place)
+    assert f"cp -r '{place}' SAFE" in str(caught.value.hint)
+    assert "evil" not in str(caught.value.hint)
 
 
 def test_damaged_files_end_in_an_answer_or_an_error(folder: Path) -> None:

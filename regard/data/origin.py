@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -43,9 +44,7 @@ class Origin:
             name = path.relative_to(folder).as_posix()
             kept = re.fullmatch(NAME, name) and any(fnmatchcase(name, pattern) for pattern in KEPT)
             if kept and path.is_file():
-                if path.stat().st_size > LARGEST:
-                    raise CheckpointError(f"{path}: {path.stat().st_size:,} bytes, and {LARGEST:,} are the most")
-                found[name] = path.read_bytes()
+                found[name] = content_of(folder, name)
         return cls(found)
 
     @classmethod
@@ -61,13 +60,47 @@ class Origin:
 
     def json(self, name: str) -> dict[str, Any]:
         """A file's JSON object; an empty one where there is no such file."""
-        content = self.files.get(name)
-        if content is None:
-            return {}
-        try:
-            found = json.loads(content)
-        except (ValueError, RecursionError):
-            raise CheckpointError(f"{name}: not JSON") from None
+        found = self._parsed(name, {})
         if not isinstance(found, dict):
             raise CheckpointError(f"{name}: not an object")
         return found
+
+    def entries_of(self, name: str) -> list[dict[str, Any]]:
+        """A file's JSON list of objects; an empty one where there is no such file."""
+        found = self._parsed(name, [])
+        if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+            raise CheckpointError(f"{name}: not a list of objects")
+        return found
+
+    def _parsed(self, name: str, otherwise: Any) -> Any:
+        content = self.files.get(name)
+        try:
+            return otherwise if content is None else json.loads(content)
+        except (ValueError, RecursionError):
+            raise CheckpointError(f"{name}: not JSON") from None
+
+
+def followed(folder: Path, name: str) -> Path:
+    """A file of a folder in Hugging Face layout, which may be a link only as Hugging Face's own cache makes them.
+
+    There `snapshots/COMMIT/NAME` leads to `blobs/DIGEST`, beside `snapshots`. Any other link is refused.
+    """
+    home, path = folder.resolve(), folder / name
+    real = path.resolve()
+    stores = [parent.parent / "blobs" for parent in home.parents if parent.name == "snapshots"]
+    if real != home / name and real.parent not in stores:
+        copied = f"cp -rL {shlex.quote(str(folder))} COPY"
+        raise CheckpointError(f"{path}: a link to {real}, which isn't in the folder that it came in", copied)
+    return path
+
+
+def content_of(folder: Path, name: str) -> bytes:
+    """A file's bytes, unless it is a link that leads elsewhere or absurdly large."""
+    path = followed(folder, name)
+    try:
+        size = path.stat().st_size
+        if size > LARGEST:
+            raise CheckpointError(f"{path}: {size:,} bytes, and {LARGEST:,} are the most")
+        return path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{path}: {error.strerror}") from None

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from regard.data.origin import Origin
 from regard.errors import CheckpointError
 from regard.exchange import keep
 from regard.hub.load import imported
-from regard.hub.origin import Origin
 from regard.noun import parts
 from tests.parity.test_hub import made
 
