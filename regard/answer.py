@@ -29,7 +29,7 @@ def fill(noun: str, lines: Sequence[str], best: int, as_json: bool) -> None:
 
 
 def classify(noun: str, files: Sequence[Path], as_json: bool) -> None:
-    """A label for each line; a tab divides the two texts of a pair."""
+    """A label for each line, or all that hold, or the numbers of a head that has no labels; a tab divides a pair."""
     classifier = asked(noun, Classifier, "only one that learned labels classifies")
     lines = list(texts(files))
     empty = next((number for number, line in enumerate(lines, 1) if not line.strip()), None)
@@ -40,7 +40,10 @@ def classify(noun: str, files: Sequence[Path], as_json: bool) -> None:
         if as_json:
             print(json.dumps({"text": line, **vars(verdict)}, ensure_ascii=False))
         else:
-            print(f"{verdict.label}\t{verdict.probability:.4f}\t{line}")
+            told = verdict.probabilities or verdict.scores
+            names = verdict.labels if classifier.output == "sigmoid" and len(told) > 1 else [verdict.label]
+            names = list(told) if classifier.output == "none" else names
+            print(f"{','.join(names)}\t{','.join(f'{told[name]:.4f}' for name in names)}\t{line}")
 
 
 def tag(noun: str, files: Sequence[Path], words: bool, as_json: bool) -> None:

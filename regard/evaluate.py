@@ -70,8 +70,10 @@ def evaluated(
 
 def _measured(noun: str, given: Parts, task: TaskSpec, samples: Sequence[Sample]) -> dict[str, Any]:
     assert given.lexicon is not None
+    speaker = given.speaker(noun)
+    task.insist_measurable(speaker)  # before its labels are looked for in the samples
     check(samples, task, given.lexicon, noun)
-    return dict(task.evaluated(given.speaker(noun), samples))
+    return dict(task.evaluated(speaker, samples))
 
 
 def _samples(noun: str, task: TaskSpec, files: Sequence[str]) -> list[Sample]:

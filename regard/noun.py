@@ -6,6 +6,7 @@ A run is named by its folder: `RUN` is its average if one was made, otherwise th
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -150,7 +151,8 @@ class Parts:
             raise InputError(f"{noun}: there is no tokenizer in it", "regard.load(NOUN).model is the network")
         # what was trained here reads texts as it did then; what wasn't, as its tokenizer's file says
         lexicon = self.lexicon if self.task is None else replace(self.lexicon, foreign=False)
-        return self.purpose().speaker(self.model, lexicon)
+        kept = {"config.json": json.dumps(dict(self.config)).encode()} if self.config else {}
+        return self.purpose().speaker(self.model, lexicon, self.origin or Origin(kept))
 
     def purpose(self) -> TaskSpec:
         """What it was trained for, or what it can do by its make."""

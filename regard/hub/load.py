@@ -73,11 +73,15 @@ class Imported:
     @property
     def labels(self) -> list[str]:
         """What the classes or tags of its head are called."""
-        named = self.plan.config.get("id2label")
-        if not isinstance(named, dict) or self.model.spec.head is None:
-            return []
-        count = self.model.spec.head.fields().get("classes", self.model.spec.head.fields().get("tags", 0))
-        return [str(named.get(str(n), named.get(n, f"LABEL_{n}"))) for n in range(count)]
+        fields = {} if self.model.spec.head is None else self.model.spec.head.fields()
+        told = self.plan.config.get("id2label")
+        named = told if isinstance(told, dict) else {}
+        count = fields.get("classes", fields.get("tags", 0))
+        names = [str(named.get(str(n), named.get(n, f"LABEL_{n}"))) for n in range(count)]
+        if len(set(names)) < count:
+            twice = next(name for name in names if names.count(name) > 1)
+            raise CheckpointError(f"config.json: id2label: {twice!r} is the name of two classes")
+        return names
 
 
 def is_folder(path: Path) -> bool:

@@ -20,6 +20,7 @@ from regard.core.model import Model, ModelSpec
 from regard.core.spec import Rate
 from regard.data.batches import BatchSpec, padded
 from regard.data.lexicon import Lexicon
+from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import SEPARATOR, Tokenizer
@@ -92,8 +93,17 @@ class Classification(TaskSpec):
     def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
         return Classifier
 
-    def speaker(self, network: Model, lexicon: Lexicon) -> Classifier:
-        return Classifier(network, lexicon)
+    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Classifier:
+        # what was trained here learned labels that exclude each other
+        config = origin.json("config.json") if origin is not None and lexicon.foreign else {}
+        return Classifier(network, lexicon, output_of(config, len(lexicon.labels)))
+
+    def insist_measurable(self, speaker: Classifier) -> None:
+        if speaker.output != "softmax":
+            gives = "plain numbers" if speaker.output == "none" else "each label a probability of its own"
+            raise InputError(
+                f"the head gives {gives}, and eval measures one label of several", "regard classify --json"
+            )
 
     def evaluated(self, speaker: Classifier, samples: Sequence[Sample]) -> Mapping[str, Any]:
         return speaker.measured(samples)
@@ -159,13 +169,45 @@ class Label(Task[Texts]):
         return {name: value for name, value in found.items() if not isinstance(value, dict)}
 
 
+Output = Literal["softmax", "sigmoid", "none"]
+PROBLEMS: dict[str, Output] = {
+    "single_label_classification": "softmax",
+    "multi_label_classification": "sigmoid",
+    "regression": "none",
+}
+ACTIVATIONS: dict[str, Output] = {"Sigmoid": "sigmoid", "Identity": "none", "Softmax": "softmax"}  # of torch
+
+
+def output_of(config: Mapping[str, Any], labels: int) -> Output:
+    """What makes answers of a head's scores, by a config.json: as transformers and sentence-transformers read it.
+
+    A head with one score (a cross-encoder) gives a sigmoid, unless it says that the score is the answer.
+    """
+    problem = config.get("problem_type")
+    if problem is not None and problem not in PROBLEMS:
+        raise InputError(f"config.json: problem_type {problem!r} is none of {', '.join(PROBLEMS)}")
+    newer = config.get("sentence_transformers")
+    told = newer.get("activation_fn") if isinstance(newer, dict) else None
+    told = config.get("sbert_ce_default_activation_function") if told is None else told
+    if labels == 1 and told is not None:
+        name = str(told).rpartition(".")[2]
+        if name not in ACTIVATIONS or name == "Softmax":
+            raise InputError(f"config.json: activation {told!r} of one score isn't known here", "Sigmoid or Identity")
+        return ACTIVATIONS[name]
+    if labels == 1 and problem != "regression":
+        return "sigmoid"
+    return PROBLEMS[problem] if problem is not None else "softmax"
+
+
 @dataclass
 class Verdict:
     """A text's label, and how likely each is."""
 
-    label: str
-    probability: float
+    label: str  # the likeliest
+    probability: float | None  # its own; None where the head gives plain numbers
     probabilities: dict[str, float]
+    labels: list[str]  # all that hold: the one, or those at one half and above where they don't exclude each other
+    scores: dict[str, float]  # what the head gave
 
 
 @dataclass
@@ -175,6 +217,7 @@ class Classifier(Speaker):
     usage: ClassVar[str] = "classify {} FILE"
     network: Model
     lexicon: Lexicon
+    output: Output = "softmax"  # sigmoid: each label by itself; none: the scores are the answer
 
     def classify(self, text: str, second: str = "") -> Verdict:
         """The label of a text, or of a pair."""
@@ -189,11 +232,19 @@ class Classifier(Speaker):
                 check_text(text, "classify_all([(text, second), …])")
         found: dict[int, Verdict] = {}
         for group, logits in self._scored(texts, pulse):
-            for n, row in zip(group, logits.softmax(-1).tolist(), strict=True):
-                shares = dict(zip(self.lexicon.labels, row, strict=True))
-                best = max(shares, key=lambda label: shares[label])
-                found[n] = Verdict(best, shares[best], shares)
+            found |= {n: self._verdict(row) for n, row in zip(group, logits, strict=True)}
         return [found[n] for n in range(len(texts))]
+
+    def _verdict(self, logits: Tensor) -> Verdict:
+        names = self.lexicon.labels
+        scores = dict(zip(names, logits.tolist(), strict=True))
+        best = max(scores, key=lambda label: scores[label])
+        if self.output == "none":
+            return Verdict(best, None, {}, [], scores)
+        shares = logits.softmax(-1) if self.output == "softmax" else logits.sigmoid()
+        found = dict(zip(names, shares.tolist(), strict=True))
+        holds = [best] if self.output == "softmax" else [label for label in names if found[label] >= 0.5]
+        return Verdict(best, found[best], found, holds, scores)
 
     @torch.no_grad()
     def _scored(self, texts: Sequence[tuple[str, str]], pulse: Pulse) -> Iterator[tuple[list[int], Tensor]]:

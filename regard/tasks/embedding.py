@@ -21,6 +21,7 @@ from regard.core.probe import Probe
 from regard.core.spec import Positive
 from regard.data.batches import BatchSpec, padded
 from regard.data.lexicon import Lexicon
+from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import Tokenizer
@@ -63,7 +64,7 @@ class Embedding(TaskSpec):
     def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
         return Embedder
 
-    def speaker(self, network: Model, lexicon: Lexicon) -> Embedder:
+    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Embedder:
         return Embedder(network, lexicon.tokenizer, lexicon.foreign)
 
     def evaluated(self, speaker: Embedder, samples: Sequence[Sample]) -> Mapping[str, Any]:

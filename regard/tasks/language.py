@@ -24,6 +24,7 @@ from regard.core.model import Model, ModelSpec, Progress
 from regard.core.spec import Rate, Size
 from regard.data.batches import BatchSpec, padded
 from regard.data.lexicon import Lexicon
+from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Sample
 from regard.data.tokenizer import Tokenizer
@@ -74,7 +75,7 @@ class Language(DocumentSpec):
     def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
         return Embedder if model.decoder is None else Writer  # what reads both ways can't write on
 
-    def speaker(self, network: Model, lexicon: Lexicon) -> Writer | Embedder:
+    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Writer | Embedder:
         if self.choose_speaker(network.spec) is Embedder:
             return Embedder(network, lexicon.tokenizer, lexicon.foreign)
         return Writer(network, lexicon.tokenizer, None if network.endless else self.context, lexicon.foreign)

@@ -19,6 +19,7 @@ from regard.core.probe import Probe
 from regard.core.spec import Rate, Size
 from regard.data.batches import BatchSpec, padded
 from regard.data.lexicon import Lexicon
+from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Sample
 from regard.data.tokenizer import MASK, Tokenizer
@@ -62,7 +63,7 @@ class Masking(DocumentSpec):
     def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
         return Filler
 
-    def speaker(self, network: Model, lexicon: Lexicon) -> Filler:
+    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Filler:
         return Filler(network, lexicon.tokenizer)
 
     def evaluated(self, speaker: Filler, samples: Sequence[Sample]) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from regard.core.model import Model, ModelSpec
 from regard.core.probe import Probe
 from regard.data.batches import BatchSpec
 from regard.data.lexicon import Lexicon
+from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.decode.speaker import Speaker
@@ -65,7 +66,7 @@ class Regression(TaskSpec):
     def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
         return Reckoner
 
-    def speaker(self, network: Model, lexicon: Lexicon) -> Reckoner:
+    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Reckoner:
         return Reckoner(network)
 
     def evaluated(self, speaker: Reckoner, samples: Sequence[Sample]) -> Mapping[str, Any]:

@@ -23,6 +23,7 @@ from regard.core.spec import EmbeddingSpec, Rate, Size, Spec
 from regard.core.stack import StackSpec
 from regard.data.batches import BatchSpec, padded
 from regard.data.lexicon import Lexicon
+from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import Tokenizer, plain
@@ -129,7 +130,7 @@ class Tagging(TaskSpec):
     def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
         return Tagger
 
-    def speaker(self, network: Model, lexicon: Lexicon) -> Tagger:
+    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Tagger:
         return Tagger(network, lexicon, self)
 
     def evaluated(self, speaker: Tagger, samples: Sequence[Sample]) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from regard.core.model import Model, ModelSpec
 from regard.core.spec import Spec
 from regard.data.batches import BatchSpec, ahead, endless
 from regard.data.lexicon import Lexicon
+from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.decode.speaker import Speaker
@@ -78,9 +79,12 @@ class TaskSpec(Spec):
         """What a model of such a make is for its users, known before it is built."""
         return Speaker
 
-    def speaker(self, network: Model, lexicon: Lexicon) -> Any:
-        """What a user asks, once the model has learned."""
+    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Any:
+        """What a user asks, once the model has learned; `origin`: what came with the model, or with its start."""
         raise NotImplementedError
+
+    def insist_measurable(self, speaker: Any) -> None:
+        """Refuse what answers in a way that samples of this form can't measure."""
 
     def evaluated(self, speaker: Any, samples: Sequence[Sample]) -> Mapping[str, Any]:
         """Every measure of a trained model on samples that it hasn't seen, with intervals."""

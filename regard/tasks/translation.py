@@ -20,6 +20,7 @@ from regard.core.probe import Probe
 from regard.core.spec import Rate
 from regard.data.batches import Batch, BatchSpec, assembled, padded
 from regard.data.lexicon import Lexicon
+from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.readers import Pair
 from regard.data.sample import Form, Sample
@@ -80,7 +81,7 @@ class Translation(TaskSpec):
     def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
         return Translator
 
-    def speaker(self, network: Model, lexicon: Lexicon) -> Translator:
+    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Translator:
         source, target = lexicon.tokenizers
         scorer = network if network.encoder is not None else Prompted(network)
         return Translator(scorer, source, target, self.search, lexicon.foreign)
