@@ -20,6 +20,7 @@ from regard.errors import CheckpointError, InputError
 from regard.noun import asked, split
 from regard.output import check_place, put
 from regard.tasks.embedding import Embedder
+from regard.tasks.vector import DOCUMENT, QUERY, unit
 from regard.translate import texts
 
 ABOUT, LINES, VECTORS = "index.json", "lines.jsonl", "vectors.npy"
@@ -43,18 +44,24 @@ def embedder(noun: str) -> Embedder:
 Numbered = tuple[int, str]  # a line and its number in its file
 
 
+def documents(speaker: Embedder, lines: list[Numbered], cut: bool) -> Tensor:
+    """The vectors of lines that will be searched, each after the prompt that the model has for such texts."""
+    speaker.recipe.insist_on_cosines()
+    return speaker.embed([line for _, line in lines], prompt=speaker.recipe.prompt(DOCUMENT), cut=cut)
+
+
 def numbered(lines: Iterable[str]) -> list[Numbered]:
     """The lines that aren't empty, with their numbers from 1."""
     return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def index(noun: str, lines: Iterable[str], folder: Path) -> list[Path]:
+def index(noun: str, lines: Iterable[str], folder: Path, cut: bool = False) -> list[Path]:
     """Write lines and their vectors to a folder."""
     check_index(folder)
     kept = numbered(lines)
     if not kept:
         raise InputError("there is nothing to index: no line has text in it")
-    vectors = embedder(noun).embed([line for _, line in kept])
+    vectors = documents(embedder(noun), kept, cut)
     put(folder / VECTORS, array(vectors))
     put(folder / LINES, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in kept).encode())
     name, which = split(noun)
@@ -76,7 +83,7 @@ def array(vectors: Tensor) -> bytes:
     return content.getvalue()
 
 
-def search(corpus: Path, query: str, model: str | None, best: int) -> list[Hit]:
+def search(corpus: Path, query: str, model: str | None, best: int, cut: bool = False) -> list[Hit]:
     """The lines of an index, or of a file, that are nearest to a query."""
     if not query.strip():
         raise InputError("the query is empty")
@@ -90,12 +97,13 @@ def search(corpus: Path, query: str, model: str | None, best: int) -> list[Hit]:
         lines = numbered(texts([corpus]))
         if not lines:
             raise InputError(f"{corpus}: there is nothing in it")
-        vectors = speaker.embed([line for _, line in lines])
-    wanted = speaker.embed([query])[0]
+        vectors = documents(speaker, lines, cut)
+    speaker.recipe.insist_on_cosines()
+    wanted = speaker.embed([query], prompt=speaker.recipe.prompt(QUERY), cut=cut)[0]
     if wanted.shape[0] != vectors.shape[1]:
         sizes = f"{vectors.shape[1]} numbers a line, and this model makes {wanted.shape[0]}"
         raise InputError(f"{corpus}: its vectors have {sizes}", "the model that made the index")
-    cosines = vectors @ wanted
+    cosines = unit(vectors) @ unit(wanted)
     top = cosines.topk(min(best, len(lines)))
     found = zip(top.values.tolist(), top.indices.tolist(), strict=True)
     return [Hit(rank, cosine, *lines[place]) for rank, (cosine, place) in enumerate(found, 1)]

@@ -28,6 +28,7 @@ from regard.hub.load import imported, insist_on_vectors, is_folder
 from regard.hub.npz import pronouncer
 from regard.machine import Device, device
 from regard.tasks.task import TaskSpec
+from regard.tasks.vector import MODULES
 from regard.train.adapt import Fresh, Lora, merged
 from regard.train.checkpoint import Checkpoint, Store, manifest
 from regard.train.trainer import fill, fits
@@ -156,7 +157,7 @@ class Parts:
 
     def purpose(self) -> TaskSpec:
         """What it was trained for, or what it can do by its make."""
-        return self.task or able(self.model.spec, self.config)
+        return self.task or able(self.model.spec, self.config, self.origin)
 
 
 def parts(noun: str, where: Device = "auto") -> Parts:
@@ -200,9 +201,11 @@ def _agree(checkpoint: Checkpoint, spec: ModelSpec, lexicon: Lexicon) -> None:
             raise CheckpointError(f"{checkpoint.path}: its {side} knows {held} tokens, its tokenizer {len(tokenizer)}")
 
 
-def able(spec: ModelSpec, config: Mapping[str, Any]) -> TaskSpec:
-    """What a model from elsewhere can do, by its make."""
+def able(spec: ModelSpec, config: Mapping[str, Any], origin: Origin | None = None) -> TaskSpec:
+    """What a model from elsewhere can do, by its make; a folder of sentence-transformers makes vectors."""
     head = None if spec.head is None else spec.head.kind
+    if origin is not None and MODULES in origin.files and head not in ("classes", "tags"):
+        return TaskSpec.parse("embedding")
     if spec.encoder is not None and spec.decoder is not None:
         return TaskSpec.parse("translation")
     if spec.decoder is not None and head == "vocabulary":

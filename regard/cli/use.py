@@ -16,6 +16,8 @@ from regard.errors import InputError, SpecError
 if TYPE_CHECKING:
     from regard.decode.search import Search
 
+CUT = Annotated[bool, typer.Option("--cut", help="Read only the beginning of texts that the model finds too long.")]
+
 
 @app.command(name="eval")
 def evaluate(
@@ -186,9 +188,11 @@ def embed(
     files: FILES = None,
     out: Annotated[Path | None, typer.Option(help="Write the vectors here, as a NumPy array (.npy).")] = None,
     index: Annotated[Path | None, typer.Option(help="Write an index for regard search to this new folder.")] = None,
+    prompt: Annotated[str | None, typer.Option(help="Put the model's prompt of this name before each line.")] = None,
+    cut: CUT = False,
     as_json: JSON = False,
 ) -> None:
-    """Turn each line into a vector of unit length: the mean of the model's states."""
+    """Turn each line into a vector: as the model's own files say, otherwise the mean of its states at unit length."""
     from regard.index import array, check_index, embedder
     from regard.index import index as write_index
     from regard.output import check_file, put
@@ -200,12 +204,12 @@ def embed(
         check_index(index)
     lines = list(texts(files or []))
     if index is not None:
-        written = [str(path) for path in write_index(run, lines, index)]
+        written = [str(path) for path in write_index(run, lines, index, cut)]
         print(json.dumps({"files": written}) if as_json else "\n".join(written))
         return hint(f"regard search {quote(str(index))} QUERY")
     if not lines:
         raise InputError("there is no text to make a vector of")
-    vectors = embedder(run).embed(lines)
+    vectors = embedder(run).embed(lines, prompt=prompt, cut=cut)
     if out is not None:
         put(out, array(vectors))
         print(json.dumps({"out": str(out), "shape": list(vectors.shape)}) if as_json else out)
@@ -220,10 +224,11 @@ def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
     model: Annotated[str | None, typer.Option(help="What makes the vectors; an index knows its own.")] = None,
     best: Annotated[int, typer.Option(help="So many lines.", min=1)] = 5,
+    cut: CUT = False,
     as_json: JSON = False,
 ) -> None:
     """Find the lines of a corpus that are nearest in meaning."""
     from regard.index import search as look
 
-    for hit in look(corpus, query, model, best):
+    for hit in look(corpus, query, model, best, cut):
         print(json.dumps(vars(hit), ensure_ascii=False) if as_json else f"{hit.cosine:.3f}  {hit.line}: {hit.text}")

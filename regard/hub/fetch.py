@@ -1,13 +1,16 @@
-"""Folders from the Hugging Face hub: weights as safetensors, JSON and vocabularies, and nothing else."""
+"""Folders from the Hugging Face hub: weights as safetensors, JSON, vocabularies, licences, and nothing that runs."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+from regard.data.origin import KEPT
 from regard.errors import CheckpointError, RegardError, SpecError
 
-WANTED = ["*.safetensors", "*.json", "vocab.txt", "merges.txt", "*.model", "*.spm"]
+# the folder itself, and the modules of sentence-transformers: 1_Pooling, 2_Dense
+WANTED = [*KEPT, "*.safetensors", "*.json"]
+ELSEWHERE = ["*/*/*", "[!0-9]*/*"]
 
 
 def fetched(name: str, folder: Path, endpoint: str | None = None) -> Path:
@@ -21,7 +24,7 @@ def fetched(name: str, folder: Path, endpoint: str | None = None) -> Path:
         raise RegardError("downloading needs the package huggingface_hub", "pip install regard[hub]") from None
     instead = f"download it where there is a network (hf download {name} --local-dir DIR), then: regard import DIR"
     try:
-        snapshot_download(name, local_dir=folder, allow_patterns=WANTED, ignore_patterns=["*/*"], endpoint=endpoint)
+        snapshot_download(name, local_dir=folder, allow_patterns=WANTED, ignore_patterns=ELSEWHERE, endpoint=endpoint)
     except LocalEntryNotFoundError:
         raise RegardError(f"hf:{name}: the hub can't be reached from here", instead) from None
     except HfHubHTTPError as error:

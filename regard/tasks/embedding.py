@@ -1,4 +1,4 @@
-"""Sentences as vectors: the mean of what a model makes of their tokens, at unit length (Reimers & Gurevych 2019).
+"""Sentences as vectors: the mean of what a model makes of their tokens, at unit length (`vector.py` has other ways).
 
 It is learned from pairs that mean the same: each must find its partner among all partners of the batch (Henderson et
 al. 2017). Pairs may be translations, so texts of two languages meet in one space.
@@ -7,7 +7,7 @@ al. 2017). Pairs may be translations, so texts of two languages meet in one spac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar, Literal
 
@@ -15,7 +15,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.core.mask import average
 from regard.core.model import Model, ModelSpec
 from regard.core.probe import Probe
 from regard.core.spec import Positive
@@ -30,6 +29,7 @@ from regard.decode.speaker import Speaker
 from regard.errors import InputError
 from regard.tasks.measures import ratio
 from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
+from regard.tasks.vector import Recipe, unit
 
 ROWS = 32  # texts that are read together
 
@@ -65,7 +65,9 @@ class Embedding(TaskSpec):
         return Embedder
 
     def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Embedder:
-        return Embedder(network, lexicon.tokenizer, lexicon.foreign)
+        # what was trained here learned the mean at unit length, whatever it started from
+        recipe = Recipe.read(origin) if lexicon.foreign else Recipe()
+        return Embedder(network, lexicon.tokenizer, lexicon.foreign, recipe)
 
     def evaluated(self, speaker: Embedder, samples: Sequence[Sample]) -> Mapping[str, Any]:
         return matched(speaker, samples)
@@ -116,13 +118,13 @@ class Match(Task[Twins]):
 
 def pooled(model: Model, tokens: Tensor, valid: Tensor, probe: Probe | None = None) -> Tensor:
     """The mean of each row's states, at unit length: (rows, width)."""
-    return F.normalize(average(model.features(tokens, valid=valid, probe=probe), valid), dim=-1)
+    return Recipe().vector(model.features(tokens, valid=valid, probe=probe), valid)
 
 
 def matched(embedder: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
     """How often a source finds its target first among all of them, and the mean of 1 / rank."""
-    sources = embedder.embed([sample["source"] for sample in samples], pulse)
-    targets = embedder.embed([sample["target"] for sample in samples], pulse)
+    sources = unit(embedder.embed([sample["source"] for sample in samples], pulse))
+    targets = unit(embedder.embed([sample["target"] for sample in samples], pulse))
     cosines = sources @ targets.T
     ranks = (cosines >= cosines.diagonal()[:, None]).sum(1)  # its own among them; those as near count against it
     first, low, high = ratio((ranks == 1).double().tolist(), [1] * len(samples))
@@ -138,14 +140,17 @@ class Embedder(Speaker):
     network: Model
     tokenizer: Tokenizer
     foreign: bool = False  # the tokenizer itself says how a text begins and ends
+    recipe: Recipe = field(default_factory=Recipe)
 
     @torch.no_grad()
-    def embed(self, texts: Sequence[str], pulse: Pulse = lambda: None) -> Tensor:
-        """(texts, width), in their order."""
+    def embed(
+        self, texts: Sequence[str], pulse: Pulse = lambda: None, *, prompt: str | None = None, cut: bool = False
+    ) -> Tensor:
+        """(texts, size), in their order; `prompt`: one that the model knows by name; `cut`: long texts may be."""
         check_texts(texts, "embed([text])")
         if not texts:
-            return self.embed(["nothing"])[:0]  # as wide as the others would be
-        rows = self._cut(texts)
+            return self.embed(["nothing"], cut=True)[:0]  # as wide as the others would be
+        rows = self._rows(self.recipe.prepared(texts, prompt), cut)
         order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
         found: dict[int, Tensor] = {}
         for first in range(0, len(order), ROWS):
@@ -154,14 +159,27 @@ class Embedder(Speaker):
             tokens, valid = padded([rows[n] for n in group], self.tokenizer.pad)
             device = self.network.device
             try:
-                vectors = pooled(self.network, tokens.to(device), valid.to(device))
+                states = self.network.features(tokens.to(device), valid=valid.to(device)).float()
             except InputError as error:
                 longest = max(len(rows[n]) for n in group)
                 raise InputError(f"a text of {longest} tokens: {error.message}", error.hint) from None
-            found |= dict(zip(group, vectors.float().cpu(), strict=True))
+            found |= dict(zip(group, self.recipe.vector(states, valid.to(device)).cpu(), strict=True))
         return torch.stack([found[n] for n in range(len(rows))])
 
-    def _cut(self, texts: Sequence[str]) -> list[list[int]]:
+    def _rows(self, texts: Sequence[str], cut: bool) -> list[list[int]]:
         if not self.foreign:
             return [[self.tokenizer.begin, *row, self.tokenizer.end] for row in self.tokenizer.encode(texts)]
-        return self.tokenizer.encode(texts, framed=True)
+        engine, longest = self.tokenizer.engine, self.recipe.longest
+        try:
+            if cut and longest is not None:
+                engine.enable_truncation(longest)
+            rows = self.tokenizer.encode(texts, framed=True)
+        finally:
+            engine.no_truncation()
+        most = max(map(len, rows))
+        if longest is not None and most > longest:
+            raise InputError(
+                f"a text of {most} tokens, and this model reads {longest}",
+                "--cut reads only its beginning, as sentence-transformers does",
+            )
+        return rows

@@ -37,11 +37,11 @@ class Hub(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         self.asked.append(path)
         if path == f"/api/models/someone/tiny/tree/{COMMIT}":
-            sizes = {file.name: file.stat().st_size for file in sorted(self.folder.iterdir())}
+            sizes = {name: (self.folder / name).stat().st_size for name in self.names()}
             tree = [{"type": "file", "path": name, "size": size, "oid": "b" * 40} for name, size in sizes.items()]
             return self.send(json.dumps(tree).encode())
         if path.startswith("/api/models/someone/tiny"):
-            files = [{"rfilename": file.name} for file in sorted(self.folder.iterdir())]
+            files = [{"rfilename": name} for name in self.names()]
             return self.send(json.dumps({"id": "someone/tiny", "sha": COMMIT, "siblings": files}).encode())
         name = path.removeprefix(f"/someone/tiny/resolve/{COMMIT}/")
         if name != path and (self.folder / name).is_file():
@@ -51,6 +51,10 @@ class Hub(BaseHTTPRequestHandler):
         self.send_header("X-Error-Message", "there is no such model")
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+    def names(self) -> list[str]:
+        found = (path for path in self.folder.rglob("*") if path.is_file())
+        return sorted(path.relative_to(self.folder).as_posix() for path in found)
 
     def send(self, content: bytes) -> None:
         self.send_response(200)
@@ -70,7 +74,9 @@ def hub(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
     plan = planned(CONFIG)
     exported(plan, plan.spec.build(), tmp_path / "served")
     (tmp_path / "served" / "modeling_evil.py").write_text("raise SystemExit")
-    (tmp_path / "served" / "pytorch_model.bin").write_bytes(b"x")
+    for name in ("pytorch_model.bin", "LICENSE", "1_Pooling/config.json", "1_Pooling/x.bin", "onnx/config.json"):
+        (tmp_path / "served" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "served" / name).write_bytes(b"{}")
     asked: list[str] = []
     server = ThreadingHTTPServer(
         ("127.0.0.1", 0), type("Here", (Hub,), {"folder": tmp_path / "served", "asked": asked})
@@ -86,7 +92,9 @@ def hub(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
 def test_a_model_is_downloaded_without_its_code(hub: tuple[str, list[str]], tmp_path: Path) -> None:
     endpoint, asked = hub
     folder = fetched("someone/tiny", tmp_path / "here", endpoint)
-    assert {path.name for path in folder.iterdir() if path.is_file()} == {"config.json", "model.safetensors"}
+    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    wanted = {"config.json", "model.safetensors", "LICENSE", "1_Pooling/config.json"}
+    assert {name for name in there if not name.startswith(".cache")} == wanted
     assert not any("evil" in path or path.endswith(".bin") for path in asked)
     served = imported(tmp_path / "served").model.state_dict()
     assert all(torch.equal(served[name], tensor) for name, tensor in imported(folder).model.state_dict().items())

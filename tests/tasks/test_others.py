@@ -175,7 +175,9 @@ def test_texts_that_mean_the_same_come_together(tmp_path: Path) -> None:
 
 def test_a_model_that_makes_one_vector_of_everything_finds_nothing() -> None:
     class Same(Embedder):
-        def embed(self, texts: Sequence[str], pulse: Pulse = lambda: None) -> torch.Tensor:
+        def embed(
+            self, texts: Sequence[str], pulse: Pulse = lambda: None, *, prompt: str | None = None, cut: bool = False
+        ) -> torch.Tensor:
             return torch.ones(len(texts), 4) / 2
 
     samples = [{"source": str(n), "target": str(n)} for n in range(5)]
