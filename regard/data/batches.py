@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.core.spec import Size, Spec
+from regard.data.tokenizer import Frame
 from regard.errors import DataError
 
 T = TypeVar("T")
@@ -93,10 +94,16 @@ def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
 
 
 def assembled(
-    sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], pad: int, begin: int, end: int
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    pad: int,
+    begin: int,
+    end: int,
+    frame: Frame | None = None,
 ) -> Batch:
-    """A batch from token numbers; the source ends with the end token, the target has begin and end."""
-    source, source_valid = padded([[*row, end] for row in sources], pad)
+    """A batch from token numbers; the source ends with the end token or has a frame, the target has begin and end."""
+    before, after = frame or ((), (end,))
+    source, source_valid = padded([[*before, *row, *after] for row in sources], pad)
     target, target_valid = padded([[begin, *row, end] for row in targets], pad)
     return Batch(source, source_valid, target, target_valid, sum(len(row) + 1 for row in targets))
 

@@ -133,6 +133,9 @@ def _bytes() -> dict[str, int]:
     return special | {letter: len(SPECIAL) + n for n, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
 
 
+Frame = tuple[tuple[int, ...], tuple[int, ...]]  # tokens before a text, and after it
+
+
 @dataclass
 class Tokenizer:
     """Text to numbers and back. In ours the special tokens stand first; those of others have numbers of their own."""
@@ -197,6 +200,21 @@ class Tokenizer:
             self._obedient[wanted] = copy
         found = self._obedient[wanted].encode(text, add_special_tokens=framed)
         return plain(found, self.controls - wanted, self.unknown)
+
+    @cached_property
+    def frame(self) -> Frame | None:
+        """What a tokenizer of others puts around a text by its own template; None where it has no template."""
+        if self.engine.post_processor is None:
+            return None
+        found = self.engine.encode("a", add_special_tokens=True)
+        inside = [n for n, special in enumerate(found.special_tokens_mask) if not special]
+        first, last = (inside[0], inside[-1] + 1) if inside else (len(found.ids), len(found.ids))
+        return tuple(found.ids[:first]), tuple(found.ids[last:])
+
+    def framed(self, row: Sequence[int], usual: Frame, foreign: bool) -> list[int]:
+        """A text's tokens with what stands around them: `usual`, or by the template where the tokenizer is foreign."""
+        before, after = (self.frame if foreign else None) or usual
+        return [*before, *row, *after]
 
     @cached_property
     def begins(self) -> list[bool]:

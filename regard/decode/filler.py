@@ -37,6 +37,7 @@ class Filler(Speaker):
     usage: ClassVar[str] = 'fill {} "… [MASK] …"'
     network: Model
     tokenizer: Tokenizer
+    foreign: bool = False  # the tokenizer itself says how a text begins and ends
 
     @torch.no_grad()
     def fill(self, text: str, best: int = 5) -> Filled:
@@ -45,7 +46,8 @@ class Filler(Speaker):
         tokenizer, network = self.tokenizer, self.network
         mask = needs_mask(tokenizer, "this model's tokenizer")
         own = str(tokenizer.engine.id_to_token(mask))
-        row = [tokenizer.begin, *tokenizer.obey(text.replace(MASK, own), [mask]), tokenizer.end]
+        cut = tokenizer.obey(text.replace(MASK, own), [mask])
+        row = tokenizer.framed(cut, ((tokenizer.begin,), (tokenizer.end,)), self.foreign)
         places = [place for place, token in enumerate(row) if token == mask]
         if not places:
             raise InputError(f"there is no {MASK} in {text[:60]!r}", f'"the {MASK} cat"')

@@ -75,7 +75,7 @@ class Translator(Speaker):
     source: Tokenizer
     target: Tokenizer
     search: Search = field(default_factory=Search)  # the settings unless others are given
-    foreign: bool = False  # it came from elsewhere: what it may write is for its own settings to say
+    foreign: bool = False  # it came from elsewhere: its own files say how a source is framed and what it may write
 
     @property
     def unseeing(self) -> str | None:
@@ -134,7 +134,7 @@ class Translator(Speaker):
     def _searched(
         self, sources: list[list[int]], settings: Search, wishes: Wishes | None, attention: bool
     ) -> list[list[Translation]]:
-        table, valid = padded([[*source, self.source.end] for source in sources], self.source.pad)
+        table, valid = padded([self.read(source) for source in sources], self.source.pad)
         device = self.network.device
         memory = self.network.encode(table.to(device), valid.to(device))
         if settings.maximum is None:
@@ -166,9 +166,13 @@ class Translator(Speaker):
                 return max(1, room), "context"
         return most, "source" if settings.maximum is None else "maximum"
 
+    def read(self, source: Sequence[int]) -> list[int]:
+        """A source's tokens as the encoder reads them, with what stands around them."""
+        return self.source.framed(source, ((), (self.source.end,)), self.foreign)
+
     def _told(self, source: list[int], found: list[Hypothesis], reason: Cut) -> list[Translation]:
         texts = self.target.decode([item.tokens for item in found])
-        pieces = self.source.pieces([*source, self.source.end])
+        pieces = self.source.pieces(self.read(source))
         return [
             Translation(
                 text,

@@ -16,6 +16,7 @@ from regard.data.tokenizer import Tokenizer, parsed
 from regard.errors import DataError, RegardError
 
 SIDES = ("source", "target")
+MASKS, PADS = ("[MASK]", "<mask>"), ("[PAD]", "<pad>")
 
 
 def tokenizers(folder: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer] | None:
@@ -44,12 +45,17 @@ def _wrapped(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokeniz
     engine.no_padding()
     engine.no_truncation()
     end = config.get("eos_token_id")
-    first, closing, mask = (_known(engine, names) for names in (("[CLS]",), ("[SEP]",), ("[MASK]", "<mask>")))
-    begins = (config.get("decoder_start_token_id"), config.get("bos_token_id"), first)
+    end = end[0] if isinstance(end, list) and end else end
+    first, closing, mask, pad = (_known(engine, names) for names in (("[CLS]",), ("[SEP]",), MASKS, PADS))
+    before, after = Tokenizer(engine).frame or ((), ())
+    opens, closes = (tokens[0] if len(tokens) == 1 else None for tokens in (before, after))
+    # what stands around a text tells more than config.json, where encoders have numbers that nobody reads
+    begins = (config.get("decoder_start_token_id"), opens, config.get("bos_token_id"), first)
+    ends = (closes, end, closing) if mask is not None else (end, closes, closing)
     ids = {
-        "pad": config.get("pad_token_id"),
+        "pad": pad if config.get("pad_token_id") is None else config.get("pad_token_id"),
         "begin": next((number for number in begins if number is not None), None),
-        "end": end[0] if isinstance(end, list) and end else closing if end is None else end,
+        "end": next((number for number in ends if number is not None), None),
     }
     size = engine.get_vocab_size()
     for name, number in ids.items():
@@ -74,11 +80,41 @@ def _engine(folder: Path, kind: str) -> Engine | None:
     if (folder / "vocab.txt").is_file():
         return _listed(folder)
     if (folder / "tokenizer.model").is_file():
-        return _ranked(folder / "tokenizer.model")
+        told = _settings(folder)
+        engine, opens = _ranked(folder / "tokenizer.model"), told.get("add_bos_token", True)
+        return _templated(engine, "<s>" if opens else None, "</s>" if told.get("add_eos_token", False) else None)
     if (folder / "spiece.model").is_file():
         pieces = _pieces(folder / "spiece.model")
-        return _likely(pieces, unknown=next(n for n, piece in enumerate(pieces) if piece.unknown))
+        engine = _likely(pieces, unknown=next(n for n, piece in enumerate(pieces) if piece.unknown))
+        return _templated(engine, None, "</s>")
     return None
+
+
+def _templated(engine: Engine, opening: str | None, closing: str | None) -> Engine:
+    """With the tokens that their library puts around a text, where no file says it."""
+    around = [(token, engine.token_to_id(token)) for token in (opening, closing) if token is not None]
+    known = {token: number for token, number in around if number is not None}
+    before, after = ([f"{token}"] if token in known else [] for token in (opening, closing))
+    one = [*before, "$A", *after]
+    two = [*one, *(f"{token}:1" for token in before), "$B:1", *(f"{token}:1" for token in after)]
+    engine.post_processor = processors.TemplateProcessing(
+        single=" ".join(one), pair=" ".join(two), special_tokens=list(known.items())
+    )
+    return engine
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    """tokenizer_config.json; nothing where there is none."""
+    path = folder / "tokenizer_config.json"
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(_bytes(path))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: not an object")
+    return found
 
 
 @dataclass
@@ -142,7 +178,7 @@ def _numbered(path: Path, numbers: Mapping[str, int]) -> Engine:
     least = min(piece.score for piece in own.values()) - 100
     names = sorted(numbers, key=lambda name: numbers[name])
     pieces = [own.get(name, Piece(name, least, False, False)) for name in names]
-    return _likely(pieces, numbers["<unk>"])
+    return _templated(_likely(pieces, numbers["<unk>"]), None, "</s>")
 
 
 def _vocabulary(path: Path) -> dict[str, int]:
@@ -186,9 +222,7 @@ def _listed(folder: Path) -> Engine:
     missing = [token for token in ("[UNK]", "[CLS]", "[SEP]") if token not in vocabulary]
     if missing:
         raise DataError(f"{folder}/vocab.txt: {', '.join(missing)} isn't in it")
-    told: dict[str, Any] = {}
-    if (folder / "tokenizer_config.json").is_file():
-        told = json.loads(_bytes(folder / "tokenizer_config.json"))
+    told = _settings(folder)
     engine = Engine(models.WordPiece(vocabulary, unk_token="[UNK]"))
     engine.normalizer = normalizers.BertNormalizer(
         lowercase=told.get("do_lower_case", True),

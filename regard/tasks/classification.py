@@ -249,9 +249,7 @@ class Classifier(Speaker):
     @torch.no_grad()
     def _scored(self, texts: Sequence[tuple[str, str]], pulse: Pulse) -> Iterator[tuple[list[int], Tensor]]:
         tokenizer = self.lexicon.tokenizer
-        firsts = tokenizer.encode([text for text, _ in texts])
-        seconds = tokenizer.encode([second for _, second in texts])
-        rows = [arranged(one, two, tokenizer) for one, two in zip(firsts, seconds, strict=True)]
+        rows = self._rows(texts)
         order = sorted(range(len(rows)), key=lambda n: len(rows[n][0]))
         for first in range(0, len(order), ROWS):
             pulse()
@@ -260,6 +258,16 @@ class Classifier(Speaker):
             device = self.network.device
             extras = {"segments": batch.segments.to(device)}
             yield group, self.network(batch.tokens.to(device), valid=batch.valid.to(device), extras=extras).float()
+
+    def _rows(self, texts: Sequence[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
+        """Tokens, and which text each belongs to: as the task arranges them, or by the template of others."""
+        tokenizer = self.lexicon.tokenizer
+        if self.lexicon.foreign and tokenizer.frame is not None:
+            given: list[Any] = [(first, second) if second else first for first, second in texts]
+            return [(found.ids, found.type_ids) for found in tokenizer.engine.encode_batch(given)]
+        firsts = tokenizer.encode([text for text, _ in texts])
+        seconds = tokenizer.encode([second for _, second in texts])
+        return [arranged(one, two, tokenizer) for one, two in zip(firsts, seconds, strict=True)]
 
     def measured(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
         """Every measure on samples with their labels."""

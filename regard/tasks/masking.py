@@ -64,7 +64,7 @@ class Masking(DocumentSpec):
         return Filler
 
     def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Filler:
-        return Filler(network, lexicon.tokenizer)
+        return Filler(network, lexicon.tokenizer, lexicon.foreign)
 
     def evaluated(self, speaker: Filler, samples: Sequence[Sample]) -> Mapping[str, Any]:
         return assess(speaker.network, speaker.tokenizer, samples, self)

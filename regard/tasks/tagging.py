@@ -26,7 +26,7 @@ from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
-from regard.data.tokenizer import Tokenizer, plain
+from regard.data.tokenizer import Frame, Tokenizer, plain
 from regard.decode.given import check_texts
 from regard.decode.speaker import Speaker
 from regard.errors import InputError
@@ -187,11 +187,12 @@ class Row:
     letters: Sequence[Sequence[int]]
 
 
-def collected(rows: Sequence[Row], tokenizer: Tokenizer) -> Sentences:
-    """A batch from sentences."""
-    tokens, valid = padded([[tokenizer.begin, *row.tokens, tokenizer.end] for row in rows], tokenizer.pad)
+def collected(rows: Sequence[Row], tokenizer: Tokenizer, frame: Frame | None = None) -> Sentences:
+    """A batch from sentences; `frame`: what stands around each, if not a beginning and an end."""
+    before, after = frame or ((tokenizer.begin,), (tokenizer.end,))
+    tokens, valid = padded([[*before, *row.tokens, *after] for row in rows], tokenizer.pad)
     time = tokens.shape[1]
-    first = torch.tensor([n * time + place + 1 for n, row in enumerate(rows) for place in row.first])
+    first = torch.tensor([n * time + place + len(before) for n, row in enumerate(rows) for place in row.first])
     tags = torch.tensor([tag for row in rows for tag in row.tags])
     extras = spellings(rows, valid.shape) if rows[0].letters else {}
     return Sentences(tokens, valid, first, tags, extras)
@@ -279,6 +280,8 @@ class Tagger(Speaker):
         for words in sentences:
             check_texts(words, "tag(sentence)")
         letters = {letter: number for number, letter in enumerate(self.lexicon.letters, 2)}
+        tokenizer = self.lexicon.tokenizer
+        frame = tokenizer.frame if self.lexicon.foreign else None
         rows = [
             Row(
                 tokens,
@@ -286,7 +289,7 @@ class Tagger(Speaker):
                 [0] * len(words),
                 [spelled(word, letters) for word in words] if self.spec.spelling else [],
             )
-            for words, (tokens, first) in zip(sentences, pieces(sentences, self.lexicon.tokenizer), strict=True)
+            for words, (tokens, first) in zip(sentences, pieces(sentences, tokenizer), strict=True)
         ]
         found: dict[int, list[str]] = {n: [] for n, row in enumerate(rows) if not row.first}
         order = sorted((n for n in range(len(rows)) if n not in found), key=lambda n: len(rows[n].tokens))
@@ -294,7 +297,7 @@ class Tagger(Speaker):
             pulse()
             group = order[begin : begin + ROWS]
             try:
-                best = scored(self.network, collected([rows[n] for n in group], self.lexicon.tokenizer)).argmax(-1)
+                best = scored(self.network, collected([rows[n] for n in group], tokenizer, frame)).argmax(-1)
             except InputError as error:
                 raise InputError(
                     f"a sentence of {len(rows[group[-1]].tokens)} tokens: {error.message}", error.hint

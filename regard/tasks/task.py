@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -110,7 +110,8 @@ class Task(ABC, Generic[B]):
 
     def __init__(self, spec: Any, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
         self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
-        self.lexicon, self.columns = prepared.lexicon, prepared.columns
+        # a run reads texts as it learns to, whatever the template of a tokenizer of others says
+        self.lexicon, self.columns = replace(prepared.lexicon, foreign=False), prepared.columns
         self.tokenizer = prepared.lexicon.tokenizer
         self.routing: Routing | None = None  # of the batch that is being learned from
         self.validation = prepared.samples("validation") if prepared.has("validation") else []

@@ -225,7 +225,8 @@ def likelihood(network: Model, translator: Translator, pairs: Sequence[Pair], pu
         pulse()
         group = order[first : first + 64]
         rows = [sources[n] for n in group], [targets[n] for n in group]
-        found = predicted(network, assembled(*rows, source.pad, target.begin, target.end), target)
+        batch = assembled(*rows, source.pad, target.begin, target.end, source.frame if translator.foreign else None)
+        found = predicted(network, batch, target)
         sums += [float(part.sum()) for part in losses(found.factors, found.targets).split(found.sizes)]
         counts += found.sizes
     return ratio(sums, counts)

@@ -137,3 +137,40 @@ def test_what_a_file_says_of_special_tokens_lengths_and_nothing(tmp_path: Path) 
     again = tokenizers(tmp_path, {"model_type": "bert"})
     assert again is not None
     assert again[0].encode(["cat dog cat dog"]) == [[5, 6, 5, 6]]
+
+
+@pytest.mark.parametrize("flags", [{}, {"add_bos_token": False}, {"add_eos_token": True}])
+def test_a_tokenizer_model_alone_frames_texts_as_llama_does(tmp_path: Path, flags: dict[str, bool]) -> None:
+    plain = {"byte_fallback": True, "normalization_rule_name": "identity", "remove_extra_whitespaces": False}
+    (tmp_path / "tokenizer.model").write_bytes(learned("bpe", TEXTS, 600, **plain))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "LlamaTokenizer", **flags}))
+    found = tokenizers(tmp_path, {"model_type": "llama", "bos_token_id": 1, "eos_token_id": 2})
+    assert found is not None
+    first = (1,) if flags.get("add_bos_token", True) else ()
+    assert found[0].frame == (first, (2,) if flags.get("add_eos_token") else ())
+    assert found[0].engine.encode("a cat").ids[: len(first)] == list(first)
+    assert (found[0].begin, found[0].end) == (1, 2)
+
+
+def test_a_damaged_tokenizer_config_is_named(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat"]))
+    for content in ("{", "[]"):
+        (tmp_path / "tokenizer_config.json").write_text(content)
+        with pytest.raises(DataError, match=r"tokenizer_config\.json"):
+            tokenizers(tmp_path, {"model_type": "bert"})
+
+
+def test_the_template_tells_what_stands_around_a_text_not_the_config_of_a_bert(tmp_path: Path) -> None:
+    """There are configs of BERT with bos_token_id 0, which is [PAD]."""
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat"]))
+    found = tokenizers(tmp_path, {"model_type": "bert", "bos_token_id": 0, "eos_token_id": 5, "pad_token_id": None})
+    assert found is not None
+    assert (found[0].begin, found[0].end, found[0].pad) == (2, 3, 0)
+
+
+def test_sources_of_t5_and_marian_end_as_their_libraries_end_them(tmp_path: Path) -> None:
+    (tmp_path / "spiece.model").write_bytes(learned("unigram", TEXTS, 400))
+    found = tokenizers(tmp_path, {"model_type": "t5", "eos_token_id": 2, "decoder_start_token_id": 0})
+    assert found is not None
+    assert found[0].frame == ((), (found[0].engine.token_to_id("</s>"),))
+    assert found[0].begin == 0
