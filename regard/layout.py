@@ -103,6 +103,8 @@ class Layout:
     keys: Mapping[str, Key]  # by our settings' names
     heads: Mapping[str, Head]  # by their classes' names; the first is the usual one
     spare: str = ""  # rows that a file may have and a model may lack, such as a tied head's
+    # tensors that a file may repeat, and what they must equal; a head that differs is its own, if `tied` can say so
+    copies: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""  # of all names but a head's
     fixed: Mapping[str, Any] = field(default_factory=dict)  # keys of which only one value can be computed here
     read: Callable[[Config, Collection[str]], Tree] = no_settings  # further settings, from the names in a file too

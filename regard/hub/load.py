@@ -11,7 +11,8 @@ import re
 import shlex
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ from regard.models import Family, Settings, families
 PIECE = 2**18  # values that are looked at at once
 NOW = {".gamma": ".weight", ".beta": ".bias"}  # how the first BERTs call what a norm has
 BEFORE = re.compile(r"\.(gamma|beta)$")
+FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+HEAD = "lm_head.weight"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
@@ -214,20 +217,44 @@ def imported(folder: Path) -> Imported:
     weights = Weights(shards(folder, config))
     there = weights.shapes()
     plan = planned(config, str(folder / "config.json"), there)
+    plan = with_own_head(plan, weights, there)
     table = plan.table(there)
     problems = Problems()
     unused = table.compare(there, problems)
-    for name in table.names():
-        if name in there and not finite(weights(name)):
+    for name in (name for name in table.names() if name in there):
+        dtype = weights(name).dtype
+        if dtype not in FLOATS:
+            problems.add("types that aren't computed with here", f"{name} {dtype}")
+        elif not finite(weights(name)):
             problems.add("values that aren't finite", name)
+    for one, other in table.copies(there):
+        if other in there and not torch.equal(weights(one), weights(other)):
+            problems.add("copies that differ from what they must equal", f"{one} and {other}")
     problems.raise_if_any(str(folder))
-    found = dict(pair for entry in table.entries for pair in entry.read(weights, plan))
     model = plan.spec.build("meta")
-    model.load_state_dict(found, assign=True)
+    model.load_state_dict(of_one_type(dict(table.read(weights)), model), assign=True)
     words = tokenizers(folder, config)
     if words is not None:
         insist_on_vectors(str(folder), plan.spec, words)
     return Imported(plan, model.eval(), words, unused, Origin.read(folder))
+
+
+def with_own_head(plan: Plan, weights: Weights, there: Collection[str]) -> Plan:
+    """The plan, with words of the head's own where a file has them though its config.json says that they are tied."""
+    if "tied" not in plan.layout.keys or not plan.settings.fields()["tied"]:
+        return plan  # it isn't, or this layout knows no other
+    for one, other in plan.table(there).copies(there):
+        if one == HEAD and other in there and not torch.equal(weights(one), weights(other)):
+            config = {**plan.config, "tie_word_embeddings": False}
+            return replace(plan, settings=plan.settings.replace(tied=False), config=config)
+    return plan
+
+
+def of_one_type(tensors: dict[str, Tensor], model: Model) -> dict[str, Tensor]:
+    """All weights in the widest type that one of them has, so that nothing is rounded; buffers keep their own."""
+    own = dict(model.named_parameters())
+    widest = reduce(torch.promote_types, {tensor.dtype for name, tensor in tensors.items() if name in own})
+    return {name: tensor.to(widest) if name in own else tensor for name, tensor in tensors.items()}
 
 
 def insist_on_vectors(where: str, spec: ModelSpec, words: tuple[Tokenizer, Tokenizer]) -> None:

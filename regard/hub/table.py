@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -148,6 +148,12 @@ class Table:
         """All of theirs, in the order of ours."""
         return [name for entry in self.entries for name in entry.theirs]
 
+    def copies(self, there: Collection[str]) -> list[tuple[str, str]]:
+        """Tensors of a file that repeat others which this model reads, and those."""
+        wanted = set(self.names())
+        pairs = ((self._shown(one), self._shown(other)) for one, other in self.plan.layout.copies.items())
+        return [(one, other) for one, other in pairs if one in there and one not in wanted and other in wanted]
+
     def compare(self, there: Mapping[str, tuple[int, ...]], problems: Problems) -> list[str]:
         """What of a checkpoint is wrong, given the shapes of its tensors; returned: what it has and nobody needs."""
         wanted = set(self.names())
@@ -166,6 +172,10 @@ class Table:
             if all(name in there for name in entry.theirs):
                 self._measure(entry, there, problems)
         return unused
+
+    def read(self, tensors: Callable[[str], Tensor]) -> Iterator[tuple[str, Tensor]]:
+        """All of ours, from theirs."""
+        return (pair for entry in self.entries for pair in entry.read(tensors, self.plan))
 
     def _measure(self, entry: Entry, there: Mapping[str, tuple[int, ...]], problems: Problems) -> None:
         """Compare shapes, by doing to tensors without memory what will be done to the real ones."""

@@ -89,6 +89,10 @@ SPARE = """
 cls.predictions.decoder                           -> nothing
 cls.seq_relationship                              -> nothing
 """
+COPIES = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
 CLASSES = """
 bert.pooler.dense                                 -> head.pooler.dense
 classifier                                        -> head.classes
@@ -147,6 +151,7 @@ layout = Layout(
         "BertForTokenClassification": Head({"head": tags}, "classifier -> head.tags"),
     },
     spare=SPARE,
+    copies=COPIES,
     prefix="bert.",
     fixed={"is_decoder": False, "add_cross_attention": False, "tie_word_embeddings": True},
     read=read,

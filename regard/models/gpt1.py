@@ -63,6 +63,7 @@ layout = Layout(
     {**gpt2.KEYS, "activation": Key("afn", "gelu", ACTIVATIONS)},
     {"OpenAIGPTLMHeadModel": Head()},
     spare="lm_head -> nothing",
+    copies={"lm_head.weight": "transformer.tokens_embed.weight"},
     prefix="transformer.",
     fixed={"tie_word_embeddings": True},
     write=write,

@@ -97,6 +97,7 @@ layout = Layout(
     },
     {"GPT2LMHeadModel": Head()},
     spare="lm_head -> head.words",
+    copies={"lm_head.weight": "transformer.wte.weight"},
     prefix="transformer.",
     fixed={"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False},
     write=write,

@@ -119,6 +119,7 @@ layout = Layout(
     },
     {"GPTNeoForCausalLM": Head()},
     spare="lm_head -> head.words",
+    copies={"lm_head.weight": "transformer.wte.weight"},
     prefix="transformer.",
     read=read,
     write=write,

@@ -126,7 +126,17 @@ def layout(
         sizes = {"num_attention_heads": heads, "num_key_value_heads": s.kv_heads or heads}
         return sizes | {"head_dim": s.size or s.width // heads} | write_rotary(s.base, s.scaling, 2048)
 
-    return Layout(rows, keys, {name: Head()}, spare=WORDS, prefix="model.", fixed=fixed or {}, read=read, write=write)
+    return Layout(
+        rows,
+        keys,
+        {name: Head()},
+        spare=WORDS,
+        copies={"lm_head.weight": "model.embed_tokens.weight"},
+        prefix="model.",
+        fixed=fixed or {},
+        read=read,
+        write=write,
+    )
 
 
 family = Family(

@@ -113,6 +113,7 @@ layout = Layout(
     },
     {"MambaForCausalLM": Head()},
     spare="lm_head -> head.words",
+    copies={"lm_head.weight": "backbone.embeddings.weight"},
     prefix="backbone.",
     fixed={"use_conv_bias": True, "hidden_act": "silu"},
     read=read,

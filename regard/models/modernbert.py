@@ -36,6 +36,7 @@ class ModernBert(Settings):
     local_base: Positive = 10000.0
     dropout: Rate = 0.0
     head: Literal["masking"] | HeadSpec | None = None
+    head_activation: Activation | None = None  # of the head that guesses words: as elsewhere, unless given
 
 
 def compose(s: ModernBert) -> ModelSpec:
@@ -51,7 +52,7 @@ def compose(s: ModernBert) -> ModelSpec:
     cycle = (block(everywhere), *(block(nearby) for _ in range(s.every - 1)))
     first = (block(everywhere, bare=("mix",)), *cycle[1:])  # the embedding has just been normalised
     embedding = Tokens(vocabulary=s.vocabulary, norm=norm, dropout=s.dropout)
-    masking = Vocabulary(bias=True, transform=s.activation, transform_bias=False, norm=norm)
+    masking = Vocabulary(bias=True, transform=s.head_activation or s.activation, transform_bias=False, norm=norm)
     return ModelSpec(
         encoder=StackSpec(width=s.width, depth=s.depth, embedding=embedding, blocks=cycle, first=first, norm=norm),
         head=masking if s.head == "masking" else s.head,
@@ -77,6 +78,9 @@ decoder.bias                         -> head.bias
 """
 
 
+HEAD_ACTIVATION = activation("classifier_activation", "gelu")
+
+
 def read(config: Config, names: Collection[str]) -> Tree:
     """How often a layer sees everything, and the bases of both kinds of layers."""
     told = config.get("rope_parameters") or {}
@@ -94,7 +98,7 @@ def read(config: Config, names: Collection[str]) -> Tree:
         every = everywhere[1] if len(everywhere) > 1 else max(len(layers), 1)
         if everywhere != list(range(0, len(layers), every)):
             raise CheckpointError("config.json: layer_types: full attention must come in every n-th layer")
-    return found | {"every": every}
+    return found | {"every": every, "head_activation": HEAD_ACTIVATION.read(config)}
 
 
 def write(s: ModernBert) -> Tree:
@@ -108,6 +112,7 @@ def write(s: ModernBert) -> Tree:
         "global_rope_theta": s.base,
         "local_rope_theta": s.local_base,
         "embedding_dropout": s.dropout,
+        "classifier_activation": HEAD_ACTIVATION.write(s.head_activation or s.activation),
         "pad_token_id": 0,
     }
 
@@ -130,6 +135,7 @@ layout = Layout(
         "ModernBertModel": Head({"head": None}, bare=True),
     },
     spare="decoder.weight -> nothing",
+    copies={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
     prefix="model.",
     fixed={
         "norm_bias": False,

@@ -145,6 +145,7 @@ layout = Layout(
     },
     {"T5ForConditionalGeneration": Head()},
     spare="lm_head -> head.words",
+    copies={f"{stack}.embed_tokens.weight": "shared.weight" for stack in ("encoder", "decoder")},
     read=read,
     write=write,
     more=feeds,

@@ -102,6 +102,7 @@ WORDS = """
 model.shared         -in-> decoder.embedding.tokens
 final_logits_bias   -row-> head.bias
 """
+COPIES = ("lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
 NORMS = """
 model.encoder.layer_norm -out-> encoder.norm
 model.decoder.layer_norm -out-> decoder.norm
@@ -175,6 +176,7 @@ def layout(name: str, place: Place, more: str, fixed: Mapping[str, object]) -> L
         KEYS,
         {name: Head()},
         spare="lm_head -> nothing",
+        copies=dict.fromkeys(COPIES, "model.shared.weight"),
         fixed={"scale_embedding": True, "tie_word_embeddings": True, **fixed},
         read=read,
         write=write,

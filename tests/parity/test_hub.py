@@ -131,6 +131,11 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bert tags": ("BertForTokenClassification", "BertConfig", {**BERT, "num_labels": 9}),
     "modernbert": ("ModernBertModel", "ModernBertConfig", MODERN),
     "modernbert masking": ("ModernBertForMaskedLM", "ModernBertConfig", {**MODERN, "global_attn_every_n_layers": 2}),
+    "modernbert head of its own": (
+        "ModernBertForMaskedLM",
+        "ModernBertConfig",
+        {**MODERN, "classifier_activation": "relu", "hidden_activation": "silu"},
+    ),
     "llama": ("LlamaForCausalLM", "LlamaConfig", LLAMA),
     "llama tied, one key head": (
         "LlamaForCausalLM",
