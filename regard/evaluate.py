@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,11 @@ class Evaluation:
 
 
 def evaluated(
-    nouns: Sequence[str], files: Sequence[str], settings: Search, out: Path | None = None, page: Path | None = None
+    nouns: Sequence[str],
+    files: Sequence[str],
+    how: Mapping[str, Any],
+    out: Path | None = None,
+    page: Path | None = None,
 ) -> Evaluation:
     """Every measure on a test set: files that are given, or what the first run kept for testing.
 
@@ -58,7 +62,8 @@ def evaluated(
             raise InputError(f"{nouns[0]}: only what was trained here is recorded", "leave --record out")
     samples = _samples(nouns[0], task, files)
     if isinstance(task, Translation):
-        measures, texts = evaluate(translators(nouns), paired(samples), settings)
+        translator = translators(nouns)
+        measures, texts = evaluate(translator, paired(samples), translator.settings(how))
         if measures["cut"]:
             tell = f"{measures['cut']} of {len(texts)} translations were cut by a limit; --set maximum=N allows more"
             print(f"regard: {tell}", file=sys.stderr)
@@ -108,8 +113,11 @@ def _reader(noun: str, form: Form, files: Sequence[str]) -> ReaderSpec:
     raise InputError(f"{form} can't be read from files", "leave --data out")
 
 
-def recorded(page: Path, nouns: Sequence[str], files: Sequence[str], settings: Search, found: dict[str, Any]) -> None:
+def recorded(
+    page: Path, nouns: Sequence[str], files: Sequence[str], how: Mapping[str, Any], found: dict[str, Any]
+) -> None:
     """Write what an evaluation found to the results' page, beside how its model was trained."""
+    settings = Search.parse({"beam": 5} | dict(how))
     run = Run.open(Path(split(nouns[0])[0]))
     given = parts(nouns[0])
     assert given.task is not None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from regard.decode.search import Search
 from regard.decode.writer import Piece, Stream, Writer
 from regard.noun import asked
 
@@ -23,12 +23,12 @@ class Style:
 
 
 def generate(
-    noun: str, prompt: str, settings: Search, stop: Sequence[str], samples: int, slide: bool, style: Style
+    noun: str, prompt: str, given: Mapping[str, Any], stop: Sequence[str], samples: int, slide: bool, style: Style
 ) -> None:
-    """Write one continuation as it comes, or several one after the other."""
+    """Write one continuation as it comes, or several one after the other; `given`: settings that aren't the model's."""
     writer = asked(noun, Writer, "only a language model writes on")
     began = time.perf_counter()
-    stream = writer.begin(prompt, settings, stop, samples, slide)
+    stream = writer.begin(prompt, writer.search.replace(**given), stop, samples, slide)
     rows: list[list[Piece]] = [[] for _ in range(samples)]
     shows = samples == 1 and not style.json and not style.probabilities
     if shows:

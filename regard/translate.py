@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from regard.data.lines import lines
 from regard.data.log import Log
 from regard.decode.pipeline import Translation, Translator, Wishes, ensemble
-from regard.decode.search import Search
 from regard.lens.grid import by_word, grid
 from regard.noun import asked
 
@@ -34,10 +34,11 @@ def translators(nouns: Sequence[str]) -> Translator:
 
 
 def translate_lines(
-    nouns: Sequence[str], files: Sequence[Path], settings: Search, wishes: Wishes, style: Style
+    nouns: Sequence[str], files: Sequence[Path], given: Mapping[str, Any], wishes: Wishes, style: Style
 ) -> None:
-    """Read lines, write translations in the same order."""
+    """Read lines, write translations in the same order; `given`: settings that aren't the model's."""
     speaker = translators(nouns)
+    settings = speaker.settings(given)
     if style.attention and speaker.unseeing is not None:
         print(f"regard: {speaker.unseeing}", file=sys.stderr)
     # a person who types waits for each line; a file can be read in handfuls

@@ -70,10 +70,13 @@ def test_transformers_translates_alike_with_auto_classes_alone(run: Path, sent: 
 
 def test_the_folder_translates_here_too(run: Path, sent: Path) -> None:
     before, after = load(str(run)), load(str(sent))
+    # a folder of others scores as transformers does, unless it is told otherwise
+    how = {"beam": 3, "length": "gnmt", "alpha": 0.6, "until": "sure", "maximum": 30}
     for sentence in SENTENCES:
-        one, other = (side.translate(sentence, beam=3) for side in (before, after))
+        one, other = (side.translate(sentence, **how) for side in (before, after))
         assert (one.text, one.tokens, one.source_tokens) == (other.text, other.tokens, other.source_tokens)
-        assert one.score == pytest.approx(other.score, abs=1e-4)
+        if one.cut is None:  # the end at the limit is free in transformers
+            assert one.score == pytest.approx(other.score, abs=1e-4)
 
 
 def test_a_folder_is_kept_as_a_run_and_goes_out_as_it_came_in(run: Path, sent: Path, tmp_path: Path) -> None:
@@ -81,7 +84,9 @@ def test_a_folder_is_kept_as_a_run_and_goes_out_as_it_came_in(run: Path, sent: P
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["run"] == str(tmp_path / "kept")
     kept, before = load(str(tmp_path / "kept")), load(str(run))
-    assert [kept.translate(text).text for text in SENTENCES] == [before.translate(text).text for text in SENTENCES]
+    how = {"beam": 1, "maximum": 30}
+    texts = [[side.translate(text, **how).text for text in SENTENCES] for side in (kept, before)]
+    assert texts[0] == texts[1]
     done = regard("export", str(tmp_path / "kept"), str(tmp_path / "again"))
     assert done.returncode == 0, done.stderr
     one, other = (load_file(folder / "model.safetensors") for folder in (sent, tmp_path / "again"))

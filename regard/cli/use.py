@@ -6,15 +6,12 @@ import json
 import sys
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from regard.cli.words import FILES, JSON, RUN, app, hint, shown
 from regard.errors import InputError, SpecError
-
-if TYPE_CHECKING:
-    from regard.decode.search import Search
 
 CUT = Annotated[bool, typer.Option("--cut", help="Read only the beginning of texts that the model finds too long.")]
 
@@ -26,7 +23,7 @@ def evaluate(
         list[str] | None,
         typer.Option(help="test.tsv, .jsonl, .po or .tmx; or --data test.en --data test.fr. None: the run's."),
     ] = None,
-    beam: Annotated[int, typer.Option(help="Hypotheses a sentence.")] = 5,
+    beam: Annotated[int | None, typer.Option(help="Hypotheses a sentence. [the model's own, or 5]")] = None,
     also: Annotated[list[str] | None, typer.Option("--with", help="Another run, to make an ensemble.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="Of the search: alpha=0.8")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the translations here.")] = None,
@@ -76,7 +73,7 @@ def show_measures(measures: dict[str, Any], as_json: bool) -> None:
 def translate(
     run: RUN,
     files: FILES = None,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses a sentence; 1 is greedy. [5, or --nbest]")] = None,
+    beam: Annotated[int | None, typer.Option(help="Hypotheses a sentence; 1 is greedy. [its own, or 5]")] = None,
     nbest: Annotated[int, typer.Option(help="So many translations of each line.")] = 1,
     also: Annotated[list[str] | None, typer.Option("--with", help="Another run, to make an ensemble.")] = None,
     prefix: Annotated[str, typer.Option(help="How every translation begins.")] = "",
@@ -100,27 +97,31 @@ def translate(
         translate_lines([run, *(also or [])], files or [], how, wishes, Style(as_json, attention))
 
 
-def search_settings(beam: int | None, nbest: int, settings: list[str] | None) -> Search:
-    """The search that options and settings describe; a beam that nobody asked for is as wide as it must be."""
+def search_settings(beam: int | None, nbest: int, settings: list[str] | None) -> dict[str, Any]:
+    """What options and settings say of a search, and nothing that they don't: a model has settings of its own."""
     from regard.config import assignments
-    from regard.decode.search import Search
 
     for option, value in (("--beam", beam), ("--nbest", nbest)):
         if value is not None and value < 1:
             raise SpecError(f"{option} {value}: there must be one hypothesis at least", f"{option} 1")
     if beam is not None and nbest > beam:
         raise SpecError(f"--nbest {nbest}: so many don't come from --beam {beam}", f"--beam {nbest}")
-    return Search.parse({"beam": beam or max(5, nbest), "best": nbest} | assignments(settings or []))
+    given: dict[str, Any] = {} if beam is None else {"beam": beam}
+    return given | ({"best": nbest} if nbest > 1 else {}) | assignments(settings or [])
 
 
 @app.command()
 def generate(
     run: RUN,
     prompt: Annotated[str, typer.Option(help="What the text begins with; - reads standard input.")] = "",
-    tokens: Annotated[int, typer.Option(help="At most so many new ones.", min=1)] = 200,
+    tokens: Annotated[int | None, typer.Option(help="At most so many new ones. [its own, or 200]", min=1)] = None,
     samples: Annotated[int, typer.Option(help="So many continuations.", min=1)] = 1,
-    temperature: Annotated[float, typer.Option(help="Below 1 safer, above 1 wilder; 0 takes the likeliest.")] = 0.8,
-    top_p: Annotated[float, typer.Option(help="Only the likeliest tokens that reach this probability.")] = 1.0,
+    temperature: Annotated[
+        float | None, typer.Option(help="Below 1 safer, above 1 wilder; 0 takes the likeliest. [its own, or 0.8]")
+    ] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Only the likeliest tokens that reach this probability. [its own, or 1]")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed writes the same text.")] = 0,
     stop: Annotated[list[str] | None, typer.Option(help="End before this string.")] = None,
     slide: Annotated[bool, typer.Option("--slide", help="Forget the first half when the context is full.")] = False,
@@ -131,14 +132,15 @@ def generate(
 ) -> None:
     """Write on from a prompt; text appears as it is made."""
     from regard.config import assignments
-    from regard.decode.search import Search
     from regard.generate import Style
     from regard.generate import generate as write
     from regard.machine import give_way, keep_memory
 
     keep_memory()
-    chosen = {"sample": temperature > 0, "temperature": temperature or 1.0, "top_p": top_p, "seed": seed}
-    how = Search.parse(chosen | {"maximum": tokens} | assignments(settings or []))
+    given: dict[str, Any] = {"top_p": top_p, "maximum": tokens, "seed": seed}
+    if temperature is not None:
+        given |= {"sample": temperature > 0, "temperature": temperature or 1.0}
+    how = {name: value for name, value in given.items() if value is not None} | assignments(settings or [])
     text = sys.stdin.buffer.read().decode(errors="surrogateescape") if prompt == "-" else prompt
     with give_way():
         write(run, text, how, stop or [], samples, slide, Style(as_json, probabilities, verbose))

@@ -34,7 +34,7 @@ class Lexicon:
         source, target = self.tokenizers
         names, parts = (SHARED, (source,)) if source is target else (APART, (source, target))
         found = {name: part.engine.to_str(pretty=True).encode() for name, part in zip(names, parts, strict=True)}
-        numbers = [{name: getattr(part, name) for name in NUMBERS} for part in parts] if self.foreign else None
+        numbers = [part_numbers(part) for part in parts] if self.foreign else None
         facts = {"labels": self.labels, "letters": self.letters, "numbers": numbers}
         return found | {NAME: json.dumps(facts, ensure_ascii=False).encode()}
 
@@ -53,6 +53,11 @@ class Lexicon:
             else:
                 parts.append(_numbered(content, f"{where}/{name}", facts["numbers"], side))
         return cls((parts[0], parts[-1]), facts["labels"], facts["letters"], facts["numbers"] is not None)
+
+
+def part_numbers(tokenizer: Tokenizer) -> dict[str, Any]:
+    """What the special tokens of a tokenizer of others are."""
+    return {name: getattr(tokenizer, name) for name in NUMBERS} | {"further": list(tokenizer.further)}
 
 
 def _facts(content: bytes | None, where: str) -> dict[str, Any]:
@@ -84,4 +89,7 @@ def _numbered(content: bytes, where: str, told: Any, side: int) -> Tokenizer:
         spare = name in ("separator", "mask") and number is None
         if not spare and not (type(number) is int and 0 <= number < max(size, 1)):
             raise DataError(f"{where}: {name} is {number!r}, and that isn't a token of {size}")
-    return Tokenizer(engine, 0.0, **given)
+    further = numbers.get("further", [])  # which older files don't have
+    if not isinstance(further, list) or not all(type(token) is int and 0 <= token < size for token in further):
+        raise DataError(f"{where}: further is {further!r}, and those aren't tokens of {size}")
+    return Tokenizer(engine, 0.0, **given, further=tuple(further))

@@ -148,10 +148,16 @@ class Tokenizer:
     end: int = 3
     separator: int | None = None
     mask: int | None = None
+    further: tuple[int, ...] = ()  # other tokens that end a text, in those of others
     _obedient: dict[frozenset[int], Engine] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.engine.encode_special_tokens = True  # text that looks like a special token is text; no file says so
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """All tokens that end a text; the first is the one that training writes."""
+        return self.end, *self.further
 
     def __len__(self) -> int:
         return self.engine.get_vocab_size()

@@ -19,13 +19,13 @@ class Candidate(NamedTuple):
     token: int
 
 
-def best(totals: Tensor, sentences: int, beam: int) -> list[list[Candidate]]:
-    """For each sentence twice the beam, best first, so that ends don't crowd out those who go on.
+def best(totals: Tensor, sentences: int, beam: int, ends: int = 1) -> list[list[Candidate]]:
+    """For each sentence the beam and as many for each end, best first, so that ends don't crowd out those who go on.
 
     totals: (rows, vocabulary), the same number of rows for each sentence.
     """
     fan, words = totals.shape[0] // sentences, totals.shape[1]
-    sums, places = totals.view(sentences, -1).topk(min(2 * beam, fan * words))
+    sums, places = totals.view(sentences, -1).topk(min((1 + ends) * beam, fan * words))
     found = []
     for sentence, (values, flat) in enumerate(zip(sums.tolist(), places.tolist(), strict=True)):
         first = sentence * fan
@@ -35,7 +35,7 @@ def best(totals: Tensor, sentences: int, beam: int) -> list[list[Candidate]]:
 
 
 def owing(
-    totals: Tensor, first: int, found: list[Candidate], duties: Sequence[Duty], beam: int, end: int
+    totals: Tensor, first: int, found: list[Candidate], duties: Sequence[Duty], beam: int, ends: Sequence[int]
 ) -> list[Candidate]:
     """Add every required token that could come next and each row's own best, then share the beam among the banks.
 
@@ -45,12 +45,14 @@ def owing(
     wanted = {(row, token) for row, duty in enumerate(duties) for token in (*duty.next, top[row])}
     extra = (Candidate(float(totals[row, token]), first + row, token) for row, token in wanted)
     pool = sorted({*found, *(item for item in extra if item.total > -math.inf)}, reverse=True)
-    going = [item for item in pool if item.token != end]
+    going = [item for item in pool if item.token not in ends]
     met = [duties[item.row - first].after(item.token).met for item in going]
-    return [item for item in pool if item.token == end] + [going[n] for n in share_out(met, beam)]
+    return [item for item in pool if item.token in ends] + [going[n] for n in share_out(met, beam)]
 
 
-def in_groups(totals: Tensor, first: int, beam: int, groups: int, diversity: float, end: int) -> list[Candidate]:
+def in_groups(
+    totals: Tensor, first: int, beam: int, groups: int, diversity: float, ends: Sequence[int]
+) -> list[Candidate]:
     """Diverse beam search (Vijayakumar et al. 2018): a token that an earlier group writes in this step costs more.
 
     A group goes on from its own rows. Its places come together in the answer, so that it keeps them; one that has fewer
@@ -68,13 +70,13 @@ def in_groups(totals: Tensor, first: int, beam: int, groups: int, diversity: flo
             item = Candidate(float(part.flatten()[at]), first + begin + at // words, at % words)
             if not item.total > -math.inf:  # ruled out, or not a number
                 continue
-            if item.token != end:
+            if item.token not in ends:
                 chosen.append(item)
             elif rank < size and item not in ended:
                 ended.append(item)
-                cost[end] += 1
+                cost[item.token] += 1
         for item in chosen[:size]:
             cost[item.token] += 1
-        hopeless = Candidate(-math.inf, first + begin, (end + 1) % words)
+        hopeless = Candidate(-math.inf, first + begin, next(token for token in range(words) if token not in ends))
         found += chosen[:size] + [hopeless] * (size - len(chosen))
     return ended + found

@@ -29,6 +29,11 @@ class Demands:
     required: Sequence[Sequence[Sequence[int]]] | None = None  # for each sentence, phrases that must appear
     banned: Sequence[Sequence[int]] = ()  # sequences that must not
     never: Sequence[int] = ()  # tokens that aren't text
+    not_first: Sequence[int] = ()  # tokens that aren't written first
+    opening: int | None = None  # the first token, at no cost
+    closing: bool = False  # a text that reaches the limit has its end there, as a token like the others
+    # as transformers does: penalties and banned sequences look at what was read before, an end at the limit is free
+    counts_read: bool = False
     most: Sequence[int] | None = None  # for each sentence, tokens before the end, where fewer than the settings allow
 
 
@@ -39,10 +44,19 @@ class Context:
     tokens: Tensor  # (rows, written)
     owners: list[int]  # the sentence that each row belongs to
     owing: Sequence[int] = ()  # rows that have yet to write a required word
+    read: Tensor | None = None  # (rows, read), what came before, where it counts
+    logits: Tensor | None = None  # (rows, vocabulary), the model's scores before they became probabilities
+
+    @property
+    def whole(self) -> Tensor:
+        """What was written, after what was read where that counts."""
+        return self.tokens if self.read is None else torch.cat((self.read, self.tokens), 1)
 
     def at(self, row: int) -> Context:
         """That of one row."""
-        return Context(self.tokens[row : row + 1], [self.owners[row]], [0] if row in self.owing else ())
+        read, logits = (None if part is None else part[row : row + 1] for part in (self.read, self.logits))
+        owing = [0] if row in self.owing else ()
+        return Context(self.tokens[row : row + 1], [self.owners[row]], owing, read, logits)
 
 
 class Filter:
@@ -125,10 +139,13 @@ class Repetition(Filter):
     penalty: float
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
-        if not context.tokens.shape[1]:
+        if not context.whole.shape[1]:
             return scores
-        seen = torch.zeros_like(scores, dtype=torch.bool).scatter(1, context.tokens, True)
-        return torch.where(seen, scores * self.penalty, scores)
+        seen = torch.zeros_like(scores, dtype=torch.bool).scatter(1, context.whole, True)
+        if context.logits is None:
+            return torch.where(seen, scores * self.penalty, scores)
+        raw = context.logits
+        return torch.where(seen, torch.where(raw < 0, raw * self.penalty, raw / self.penalty), raw).log_softmax(-1)
 
 
 @dataclass
@@ -140,11 +157,12 @@ class NoRepeat(Filter):
     remedy = "a larger no_repeat, or 0"
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
-        written = context.tokens.shape[1]
+        whole = context.whole
+        written = whole.shape[1]
         if written < self.n:
             return scores
-        runs = context.tokens.unfold(1, self.n, 1)  # (rows, runs, n)
-        head = context.tokens[:, None, written - self.n + 1 :]
+        runs = whole.unfold(1, self.n, 1)  # (rows, runs, n)
+        head = whole[:, None, written - self.n + 1 :]
         again = (runs[..., :-1] == head).all(-1)  # (rows, runs)
         row, run = again.nonzero(as_tuple=True)
         scores = scores.clone()
@@ -162,10 +180,11 @@ class Banned(Filter):
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
         scores = scores.clone()
-        written = context.tokens.shape[1]
+        whole = context.whole
+        written = whole.shape[1]
         for *head, last in self.sequences:
             if len(head) <= written:
-                match = (context.tokens[:, written - len(head) :] == scores.new_tensor(head)).all(-1)
+                match = (whole[:, written - len(head) :] == scores.new_tensor(head)).all(-1)
                 scores[match, last] = -math.inf
         return scores
 
@@ -183,11 +202,42 @@ class Never(Filter):
 
 
 @dataclass
+class NotFirst(Filter):
+    """Tokens that aren't written first."""
+
+    tokens: Sequence[int]
+    place: int  # what counts as first: after a token that is given
+    asks = "the tokens that aren't written first"
+    remedy = "another model"
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        if context.tokens.shape[1] != self.place:
+            return scores
+        return scores.index_fill(1, torch.tensor(self.tokens, device=scores.device), -math.inf)
+
+
+@dataclass
+class Opening(Filter):
+    """The first token is given, and costs nothing."""
+
+    token: int
+    asks = "the token that a text begins with"
+    remedy = "another model"
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        if context.tokens.shape[1]:
+            return scores
+        kept = torch.full_like(scores, -math.inf)
+        kept[:, self.token] = 0.0
+        return kept
+
+
+@dataclass
 class Owed(Filter):
     """No end while a required word is owed, as long as there is room for it."""
 
     lengths: Sequence[int]
-    end: int
+    ends: Sequence[int]
     asks = "the required words"
     remedy = "fewer required words"
 
@@ -197,7 +247,8 @@ class Owed(Filter):
         if not rows:
             return scores
         scores = scores.clone()
-        scores[rows, self.end] = -math.inf
+        for end in self.ends:
+            scores[rows, end] = -math.inf
         return scores
 
 
@@ -206,16 +257,14 @@ class Minimum(Filter):
     """No end before so many tokens."""
 
     length: int
-    end: int
+    ends: Sequence[int]
     asks = "minimum={length}"
     remedy = "a smaller minimum"
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
         if context.tokens.shape[1] >= self.length:
             return scores
-        scores = scores.clone()
-        scores[:, self.end] = -math.inf
-        return scores
+        return scores.index_fill(1, torch.tensor(self.ends, device=scores.device), -math.inf)
 
 
 @dataclass
@@ -224,6 +273,7 @@ class Maximum(Filter):
 
     lengths: Sequence[int]
     end: int
+    free: bool = False  # at no cost
     asks = "the end at the maximum"
     remedy = "a larger maximum"
 
@@ -234,6 +284,8 @@ class Maximum(Filter):
             return scores
         scores = scores.clone()
         scores[rows] = only(scores[rows], context.tokens.new_full((len(rows),), self.end))
+        if self.free:
+            scores[rows, self.end] = 0.0
         return scores
 
 
@@ -262,7 +314,7 @@ def only(scores: Tensor, tokens: Tensor) -> Tensor:
     return kept.scatter(1, tokens[:, None], scores.gather(1, tokens[:, None]))
 
 
-def rules(settings: Search, demands: Demands, limits: Sequence[int], end: int) -> list[Filter]:
+def rules(settings: Search, demands: Demands, limits: Sequence[int], ends: Sequence[int]) -> list[Filter]:
     """What holds in every search: tokens that may not come next, and those that are held against a row."""
     found: list[Filter] = []
     if settings.repetition != 1:
@@ -274,10 +326,14 @@ def rules(settings: Search, demands: Demands, limits: Sequence[int], end: int) -
     if demands.banned:
         found.append(Banned(demands.banned))
     if settings.minimum:
-        found.append(Minimum(settings.minimum, end))
+        found.append(Minimum(settings.minimum, ends))
     if demands.required:
-        found.append(Owed(limits, end))
-    found.append(Maximum(limits, end))
+        found.append(Owed(limits, ends))
+    if demands.not_first:
+        found.append(NotFirst(demands.not_first, 0 if demands.opening is None else 1))
+    found.append(Maximum(limits, ends[0], demands.counts_read))
+    if demands.opening is not None:
+        found.append(Opening(demands.opening))
     if demands.prefixes:
         found.append(Prefix(demands.prefixes))
     return found
@@ -300,7 +356,7 @@ def special_tokens(tokenizer: Tokenizer) -> list[int]:
     silence; the next best token is written instead.
     """
     named = (tokenizer.pad, tokenizer.unknown, tokenizer.begin, tokenizer.separator, tokenizer.mask)
-    return sorted({token for token in named if token is not None} - {tokenizer.end})
+    return sorted({token for token in named if token is not None} - {*tokenizer.ends})
 
 
 def explain(own: Tensor, rules: Sequence[Filter], context: Context) -> RegardError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -13,6 +13,7 @@ from regard.data.batches import padded
 from regard.data.tokenizer import Tokenizer
 from regard.decode.ensemble import Ensemble
 from regard.decode.filters import Demands, special_tokens
+from regard.decode.generation import Generation
 from regard.decode.given import check_text, check_texts
 from regard.decode.prompted import Prompted
 from regard.decode.search import Hypothesis, Search, search
@@ -58,7 +59,7 @@ class Wishes:
         check_texts(self.banned, 'banned=["chat"]')
         prefix, *required = tokenizer.encode([self.prefix, *self.required])
         for text, tokens in zip((self.prefix, *self.required), (prefix, *required), strict=True):
-            if not {tokenizer.end, *never}.isdisjoint(tokens):
+            if not {*tokenizer.ends, *never}.isdisjoint(tokens):
                 raise InputError(f"{text!r} can't be written: the model has no tokens for some of it", "another word")
         banned = [piece for piece in tokenizer.encode(self.banned) if piece]
         return Demands(
@@ -75,6 +76,7 @@ class Translator(Speaker):
     source: Tokenizer
     target: Tokenizer
     search: Search = field(default_factory=Search)  # the settings unless others are given
+    generation: Generation = field(default_factory=Generation)  # what came with a model from elsewhere
     foreign: bool = False  # it came from elsewhere: its own files say how a source is framed and what it may write
 
     @property
@@ -139,8 +141,14 @@ class Translator(Speaker):
         memory = self.network.encode(table.to(device), valid.to(device))
         if settings.maximum is None:
             settings = settings.replace(maximum=self.search.maximum)
-        never = () if self.foreign else special_tokens(self.target)
+        told = self.generation
+        never = told.never if self.foreign else special_tokens(self.target)
         demands = (wishes or Wishes()).demands(len(sources), self.target, never)
+        demands.banned = [*demands.banned, *told.banned]
+        demands.not_first, demands.opening, demands.closing = told.not_first, told.opening, told.closing
+        demands.counts_read = self.foreign
+        if told.opening is not None and demands.prefixes:
+            demands.prefixes = [[told.opening, *prefix] for prefix in demands.prefixes]
         limits = [self._limit(len(source), settings) for source in sources]
         demands.most = [most for most, _ in limits]
         answers = search(
@@ -148,7 +156,7 @@ class Translator(Speaker):
             memory,
             len(sources),
             self.begin,
-            self.target.end,
+            self.target.ends,
             settings,
             demands,
             attention=attention,
@@ -165,6 +173,14 @@ class Translator(Speaker):
             if room < most:
                 return max(1, room), "context"
         return most, "source" if settings.maximum is None else "maximum"
+
+    def settings(self, given: Mapping[str, Any]) -> Search:
+        """A search with what is given; where nothing is, as the model's own files say, or a beam of five."""
+        told = self.generation.for_translation
+        usual: dict[str, Any] = {"beam": 1 if told.get("sample") else 5} | told
+        if "beam" not in given:
+            usual["beam"] = max(usual["beam"], int(given.get("best", 1)))
+        return Search.parse(usual | dict(given))
 
     def read(self, source: Sequence[int]) -> list[int]:
         """A source's tokens as the encoder reads them, with what stands around them."""
@@ -208,4 +224,4 @@ def ensemble(translators: Sequence[Translator]) -> Translator:
     if any(isinstance(network, Prompted) for network in networks):
         raise RegardError("an ensemble is of models with an encoder", "one run at a time")
     models = [network for network in networks if isinstance(network, Model)]
-    return Translator(Ensemble(models), first.source, first.target, first.search, first.foreign)
+    return Translator(Ensemble(models), first.source, first.target, first.search, first.generation, first.foreign)

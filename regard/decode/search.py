@@ -7,6 +7,7 @@ sentence leaves the batch as soon as no hypothesis of it can become better than 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
@@ -48,8 +49,10 @@ class Search(Spec):
     best: Size = 1  # how many hypotheses to return
     groups: Size = 1  # of the beam, each kept from what the others write
     diversity: Rate = 0.5  # what a token costs that an earlier group has just written
-    length: Literal["gnmt", "average", "none"] = "gnmt"
-    alpha: Annotated[float, Field(gt=0, le=10)] = 0.6  # of GNMT's length penalty
+    length: Literal["gnmt", "average", "power", "none"] = "gnmt"
+    alpha: Annotated[float, Field(gt=0, le=10)] = 0.6  # of GNMT's length penalty, or the power of the length
+    # a sentence is done when nothing better can come, when nothing is better at this length, or when a beam is full
+    until: Literal["sure", "likely", "full"] = "sure"
     coverage: Rate = 0.0  # GNMT's beta: a penalty for source words that nobody looked at
     sample: bool = False
     seed: Count = 0
@@ -77,7 +80,9 @@ class Search(Spec):
         """What a sum of log-probabilities is divided by (GNMT: Wu et al. 2016, equation 14)."""
         if self.length == "none":
             return 1.0
-        return float(length) if self.length == "average" else ((5 + length) / 6) ** self.alpha
+        if self.length in ("average", "power"):
+            return float(length) ** (1.0 if self.length == "average" else self.alpha)
+        return float(((5 + length) / 6) ** self.alpha)
 
 
 @dataclass
@@ -97,14 +102,18 @@ def search(
     memory: Any,
     sentences: int,
     begin: int,
-    end: int,
+    end: int | Sequence[int],
     settings: Search | None = None,
     demands: Demands | None = None,
     *,
     attention: bool = False,
 ) -> list[list[Hypothesis]]:
-    """For each sentence its best hypotheses, best first; `attention`: with what each token looked at, if it does."""
-    batch = Batch(scorer, sentences, begin, end, settings or Search(), demands or Demands(), attention)
+    """For each sentence its best hypotheses, best first; `attention`: with what each token looked at, if it does.
+
+    `end`: the token that ends a sentence, or several; the first is the one that a limit writes.
+    """
+    ends = (end,) if isinstance(end, int) else tuple(end)
+    batch = Batch(scorer, sentences, begin, ends, settings or Search(), demands or Demands(), attention)
     return batch.run(memory)
 
 
@@ -149,16 +158,17 @@ class Batch:
         scorer: Scorer,
         sentences: int,
         begin: int,
-        end: int,
+        ends: tuple[int, ...],
         settings: Search,
         demands: Demands,
         attention: bool,
     ) -> None:
-        self.scorer, self.begin, self.end, self.settings = scorer, begin, end, settings
+        self.scorer, self.begin, self.ends, self.settings = scorer, begin, ends, settings
+        self.counts_read, self.closing = demands.counts_read, demands.closing
         self.sentences, self.required = sentences, demands.required or [()] * sentences
         self.check(demands)
         self.limits = [self.limit(n, demands) for n in range(sentences)]
-        self.rules = rules(settings, demands, self.limits, end)
+        self.rules = rules(settings, demands, self.limits, ends)
         self.shapes = shapes(settings)
         self.attention = attention
         self.looks = (attention or settings.coverage > 0) and bool(scorer.alignments)
@@ -211,11 +221,15 @@ class Batch:
         record = Record(*self.scorer.alignments) if self.looks else None
         begin = live.tokens.new_full((len(live.owners),), self.begin)
         last = live.tokens[:, -1] if live.tokens.shape[1] else begin
-        own = self.scorer.step(last, live.state, probe=record).float().log_softmax(-1)  # (rows, vocabulary)
+        logits = self.scorer.step(last, live.state, probe=record).float()  # (rows, vocabulary)
+        own = logits.log_softmax(-1)
         if record is not None:
             live.seen = joined(live.seen, record)
         owing_rows = [row for row, duty in enumerate(live.duties) if not duty.done]
         context = Context(live.tokens, live.owners, owing_rows)
+        if self.counts_read:
+            context.read = begin[:, None]
+            context.logits = logits if self.settings.sample or self.settings.beam == 1 else None
         scores = own
         for rule in self.rules:
             scores = rule(scores, context)
@@ -235,7 +249,7 @@ class Batch:
             raise explain(own[row : row + 1], self.rules, context.at(row))
         logs = own.gather(1, tokens[:, None])[:, 0]
         live.write(tokens, logs, live.sums + logs)
-        ended = tokens == self.end
+        ended = torch.isin(tokens, tokens.new_tensor(self.ends))
         for row in ended.nonzero()[:, 0].tolist():
             self.keep(live, own, row, live.tokens[row].tolist(), live.logs[row].tolist(), float(live.sums[row]))
         return live.select((~ended).nonzero()[:, 0].tolist()) if bool(ended.any()) else live
@@ -268,26 +282,26 @@ class Batch:
         fan = len(live.owners) // sentences
         firsts = range(0, len(live.owners), fan)
         if settings.groups > 1:
-            sizes = (settings.beam, settings.groups, settings.diversity, self.end)
+            sizes = (settings.beam, settings.groups, settings.diversity, self.ends)
             return [in_groups(totals[at : at + fan], at, *sizes) for at in firsts]
-        found = best(totals, sentences, settings.beam)
+        found = best(totals, sentences, settings.beam, len(self.ends))
         for sentence, at in enumerate(firsts):
             duties = live.duties[at : at + fan]
             if any(not duty.done for duty in duties):
-                found[sentence] = owing(totals[at : at + fan], at, found[sentence], duties, settings.beam, self.end)
+                found[sentence] = owing(totals[at : at + fan], at, found[sentence], duties, settings.beam, self.ends)
         return found
 
     def set_aside(self, live: Live, own: Tensor, found: list[Candidate]) -> list[Candidate]:
         """Finish what ends within the beam; what goes on, or nothing when it can't become better any more."""
         for rank, item in enumerate(found):
-            if item.token == self.end and (rank < self.settings.beam or self.settings.groups > 1):
-                tokens = [*live.tokens[item.row].tolist(), self.end]
-                logs = [*live.logs[item.row].tolist(), float(own[item.row, self.end])]
+            if item.token in self.ends and (rank < self.settings.beam or self.settings.groups > 1):
+                tokens = [*live.tokens[item.row].tolist(), item.token]
+                logs = [*live.logs[item.row].tolist(), float(own[item.row, item.token])]
                 self.keep(live, own, item.row, tokens, logs, item.total)
-        going = [item for item in found if item.token != self.end][: self.settings.beam]
+        going = [item for item in found if item.token not in self.ends][: self.settings.beam]
         if all(item.total == -math.inf for item in going):
             return []
-        if self.settled(live.owners[going[0].row], max(item.total for item in going)):
+        if self.settled(live.owners[going[0].row], max(item.total for item in going), live.tokens.shape[1] + 1):
             return []
         return going
 
@@ -295,21 +309,26 @@ class Batch:
         """A finished hypothesis, with its score."""
         owner = live.owners[row]
         # at the limit nothing but the end is left: it is a cut unless the model wanted to end there too
-        cut = len(tokens) > self.limits[owner] and int(own[row].argmax()) != self.end
+        cut = len(tokens) > self.limits[owner] and int(own[row].argmax()) not in self.ends
         seen = None if live.seen is None else live.seen[row]
-        score = total / self.settings.norm(len(tokens))
+        open_end = (
+            self.counts_read and not self.closing and len(tokens) > self.limits[owner]
+        )  # it has no end of its own
+        score = total / self.settings.norm(max(1, len(tokens) - open_end))
         if self.settings.coverage and seen is not None:
             looked = seen.sum(0)
             score += self.settings.coverage * float(looked[looked > 0].clamp(max=1.0).log().sum())
         self.finished[owner].append(Hypothesis(tokens, logs, score, seen, live.duties[row].done, cut))
 
-    def settled(self, sentence: int, total: float) -> bool:
+    def settled(self, sentence: int, total: float, length: int) -> bool:
         """Whether no live hypothesis can enter the best: a sum only falls, and the norm is largest at full length."""
         settings = self.settings
         scores = sorted((item.score for item in self.finished[sentence] if item.met), reverse=True)
-        if len(scores) < settings.best:
-            return False
-        return total / settings.norm(self.limits[sentence] + 1) <= scores[settings.best - 1]
+        wanted = settings.best if settings.until == "sure" else settings.beam
+        if len(scores) < wanted or settings.until == "full":
+            return len(scores) >= wanted
+        norm = settings.norm(self.limits[sentence] + 1 if settings.until == "sure" else length)
+        return total / norm <= scores[wanted - 1]
 
 
 def joined(seen: Tensor | None, record: Record) -> Tensor | None:

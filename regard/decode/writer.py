@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.core.model import Model, Progress
 from regard.data.tokenizer import Tokenizer
 from regard.decode.filters import Context, Demands, explain, rules, shapes, special_tokens
+from regard.decode.generation import Generation
 from regard.decode.given import check_text, check_texts
 from regard.decode.search import MOST, Search
 from regard.decode.speaker import Speaker
@@ -97,14 +98,19 @@ class Stream:
     def __init__(
         self, writer: Writer, prompt: str, settings: Search, stops: Sequence[str], samples: int, slide: bool
     ) -> None:
-        self.writer, self.settings, self.slide = writer, settings, slide
+        self.writer, self.slide = writer, slide
         self.prompt = writer.read(prompt, slide)
+        told = writer.generation
+        least = settings.minimum or told.minimum(len(self.prompt))
+        most = settings.maximum or told.most(len(self.prompt)) or MOST
+        self.settings = settings = settings.replace(minimum=least, maximum=max(most, least))
         self.strands = [Strand(writer.tokenizer, list(self.prompt), stops) for _ in range(samples)]
         self.generators = [torch.Generator().manual_seed(settings.seed * 1_000_003 + n) for n in range(samples)]
-        self.maximum = max(settings.maximum or MOST, settings.minimum)
+        self.maximum = max(most, least)
         limits = [self.maximum + 1] * samples
-        never = () if writer.foreign else special_tokens(writer.tokenizer)
-        self.rules = rules(settings, Demands(never=never), limits, writer.tokenizer.end)
+        never = told.never if writer.foreign else special_tokens(writer.tokenizer)
+        demands = Demands(never=never, banned=told.banned, not_first=told.not_first)
+        self.rules = rules(settings, demands, limits, writer.tokenizer.ends)
         self.shapes = shapes(settings)
         self.state: Progress | None = None
 
@@ -160,6 +166,9 @@ class Stream:
         shaped = own
         written = torch.tensor([self.strands[row].tokens[len(self.prompt) :] for row in rows], device=own.device)
         context = Context(written.long().view(len(rows), -1), rows)
+        if self.writer.foreign:  # penalties count the prompt, as in transformers
+            context.read = torch.tensor([self.prompt], device=own.device).expand(len(rows), -1)
+            context.logits = scores.float()
         for rule in (*self.rules, *(self.shapes if self.settings.sample else ())):
             shaped = rule(shaped, context)
         if self.settings.sample:
@@ -175,7 +184,7 @@ class Stream:
     def _told(self, row: int, token: int, log: float, written: int) -> Piece:
         strand, context = self.strands[row], self.writer.context
         name = self.writer.tokenizer.pieces([token])[0]
-        if token == self.writer.tokenizer.end:
+        if token in self.writer.tokenizer.ends:
             return Piece(strand.sure(last=True), name, log, "end")
         full = context is not None and not self.slide and len(self.prompt) + written > context
         most = written >= self.maximum
@@ -194,6 +203,7 @@ class Writer(Speaker):
     context: int | None = None  # tokens that it can look back on; None: no limit
     foreign: bool = False  # the tokenizer itself says how a text begins
     search: Search = field(default_factory=lambda: USUAL)  # the settings unless others are given
+    generation: Generation = field(default_factory=Generation)  # what came with a model from elsewhere
 
     def stream(
         self, prompt: str = "", *, stop: Sequence[str] = (), slide: bool = False, **settings: Any

@@ -44,8 +44,13 @@ def _wrapped(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokeniz
     """
     engine.no_padding()
     engine.no_truncation()
-    end = config.get("eos_token_id")
-    end = end[0] if isinstance(end, list) and end else end
+    size = engine.get_vocab_size()
+    told = _settings(folder, "generation_config.json").get("eos_token_id")
+    if isinstance(told, int) and told >= size:
+        told = None  # a default of their library, which this vocabulary doesn't reach
+    given = config.get("eos_token_id") if told is None else told
+    listed = given if isinstance(given, list) else [] if given is None else [given]
+    end = listed[0] if listed else None
     first, closing, mask, pad = (_known(engine, names) for names in (("[CLS]",), ("[SEP]",), MASKS, PADS))
     before, after = Tokenizer(engine).frame or ((), ())
     opens, closes = (tokens[0] if len(tokens) == 1 else None for tokens in (before, after))
@@ -57,14 +62,14 @@ def _wrapped(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokeniz
         "begin": next((number for number in begins if number is not None), None),
         "end": next((number for number in ends if number is not None), None),
     }
-    size = engine.get_vocab_size()
-    for name, number in ids.items():
+    for name, number in (*ids.items(), *(("end", token) for token in listed)):
         if number is not None and not (isinstance(number, int) and number >= 0):
             raise DataError(f"{folder}/config.json: {name}: {number!r} isn't a token of {size}")
     # a model that never pads still needs something to fill rectangles with: nobody looks at it
     filled: dict[str, Any] = {name: 0 if number is None else number for name, number in ids.items()}
     unknown = _known(engine, ("[UNK]", "<unk>")) or 0
-    return Tokenizer(engine, 0.0, unknown=unknown, **filled, separator=closing, mask=mask)
+    further = tuple(dict.fromkeys(token for token in listed if token != filled["end"])) if mask is None else ()
+    return Tokenizer(engine, 0.0, unknown=unknown, **filled, separator=closing, mask=mask, further=further)
 
 
 def _known(engine: Engine, names: Sequence[str]) -> int | None:
@@ -103,9 +108,9 @@ def _templated(engine: Engine, opening: str | None, closing: str | None) -> Engi
     return engine
 
 
-def _settings(folder: Path) -> dict[str, Any]:
-    """tokenizer_config.json; nothing where there is none."""
-    path = folder / "tokenizer_config.json"
+def _settings(folder: Path, name: str = "tokenizer_config.json") -> dict[str, Any]:
+    """The settings in a file; nothing where there is none."""
+    path = folder / name
     if not path.is_file():
         return {}
     try:

@@ -13,6 +13,7 @@ from regard.core.model import Model
 from regard.core.spec import Rate
 from regard.data.batches import BatchSpec
 from regard.data.lexicon import Lexicon
+from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Sample
 from regard.decode.pipeline import Translator
@@ -25,8 +26,8 @@ class Algorithm(Translation):
     kind: Literal["algorithm"] = "algorithm"  # type: ignore[assignment]
     smoothing: Rate = 0.0
 
-    def speaker(self, network: Model, lexicon: Lexicon) -> Translator:
-        found = super().speaker(network, lexicon)
+    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Translator:
+        found = super().speaker(network, lexicon, origin)
         # runs of an earlier version kept 2**16 and meant by it what no maximum means now
         if found.search.maximum == 2**16:
             found.search = found.search.replace(maximum=None)

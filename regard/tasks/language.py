@@ -28,8 +28,9 @@ from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Sample
 from regard.data.tokenizer import Tokenizer
+from regard.decode.generation import Generation
 from regard.decode.speaker import Speaker
-from regard.decode.writer import Writer
+from regard.decode.writer import USUAL, Writer
 from regard.errors import SpecError
 from regard.tasks.documents import DocumentSpec, Piece, fits, full_rows, lengths
 from regard.tasks.embedding import Embedder
@@ -78,7 +79,10 @@ class Language(DocumentSpec):
     def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Writer | Embedder:
         if self.choose_speaker(network.spec) is Embedder:
             return Embedder(network, lexicon.tokenizer, lexicon.foreign)
-        return Writer(network, lexicon.tokenizer, None if network.endless else self.context, lexicon.foreign)
+        context = None if network.endless else self.context
+        told = Generation.read(origin, lexicon.tokenizer.ends) if lexicon.foreign else Generation()
+        told.insist_on_a_prompt()
+        return Writer(network, lexicon.tokenizer, context, lexicon.foreign, USUAL.replace(**told.search), told)
 
     def evaluated(self, speaker: Writer | Embedder, samples: Sequence[Sample]) -> Mapping[str, Any]:
         return assess(speaker.network, speaker.tokenizer, samples, self)

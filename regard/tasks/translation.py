@@ -25,6 +25,7 @@ from regard.data.prepared import Prepared
 from regard.data.readers import Pair
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import SEPARATOR, Tokenizer
+from regard.decode.generation import Generation
 from regard.decode.pipeline import Translator
 from regard.decode.prompted import Prompted
 from regard.decode.search import Search
@@ -84,7 +85,10 @@ class Translation(TaskSpec):
     def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Translator:
         source, target = lexicon.tokenizers
         scorer = network if network.encoder is not None else Prompted(network)
-        return Translator(scorer, source, target, self.search, lexicon.foreign)
+        # what was trained here translates as its task says
+        told = Generation.read(origin, target.ends) if lexicon.foreign else Generation()
+        search = self.search.replace(**told.for_translation)
+        return Translator(scorer, source, target, search, told, lexicon.foreign)
 
     def reported(self, measures: dict[str, Any], samples: Sequence[Sample], texts: Sequence[str]) -> dict[str, Any]:
         """What there is to say of translations, by their measures."""

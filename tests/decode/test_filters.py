@@ -117,7 +117,7 @@ def test_special_tokens_are_never_written() -> None:
 
 
 def test_no_end_while_words_are_owed_and_there_is_room() -> None:
-    rule, every = Owed([10, 9], end=2), set(range(WORDS))
+    rule, every = Owed([10, 9], ends=[2]), set(range(WORDS))
     found = rule(SCORES, Context(TOKENS, [0, 1] * 20, [0, 1, 2]))
     ends = [not bool(row[2].isneginf()) for row in found]
     assert ends == [False, True, False, *[True] * 37]
@@ -125,8 +125,8 @@ def test_no_end_while_words_are_owed_and_there_is_room() -> None:
 
 
 def test_minimum_and_maximum() -> None:
-    assert kept(Minimum(10, end=2)) == [set(range(WORDS)) - {2}] * 40
-    assert kept(Minimum(9, end=2)) == [set(range(WORDS))] * 40
+    assert kept(Minimum(10, ends=[2, 4])) == [set(range(WORDS)) - {2, 4}] * 40
+    assert kept(Minimum(9, ends=[2])) == [set(range(WORDS))] * 40
     owners = [row % 2 for row in range(40)]
     assert kept(Maximum([10, 9], end=2), owners=owners) == [set(range(WORDS)), {2}] * 20
 
