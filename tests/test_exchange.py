@@ -161,6 +161,14 @@ def trained(folder: Path, **model: Any) -> Path:
     return folder / "run"
 
 
+def given(folder: Path, tokenizer: Engine, **keys: Any) -> None:
+    """Put a tokenizer into a folder, and the numbers of its special tokens into config.json."""
+    config = json.loads((folder / "config.json").read_text())
+    special = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    (folder / "config.json").write_text(json.dumps(config | special | keys))
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
 @pytest.mark.parametrize("kind", ["marian-base", "transformer-tiny", "rotary"])
 def test_ctranslate2_translates_alike(tmp_path: Path, kind: str) -> None:
     engine = pytest.importorskip("ctranslate2")
@@ -187,12 +195,8 @@ def test_ctranslate2_translates_alike(tmp_path: Path, kind: str) -> None:
 def test_ctranslate2_generates_alike(tmp_path: Path, case: str) -> None:
     engine = pytest.importorskip("ctranslate2")
     made(case, tmp_path / "theirs")
-    config = json.loads((tmp_path / "theirs" / "config.json").read_text())
-    special = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-    (tmp_path / "theirs" / "config.json").write_text(json.dumps(config | special))
     words = {f"w{n}": n for n in range(VOCABULARY)}
-    tokenizer = Engine(models.WordLevel(words, unk_token="w0"))
-    tokenizer.save(str(tmp_path / "theirs" / "tokenizer.json"))
+    given(tmp_path / "theirs", Engine(models.WordLevel(words, unk_token="w0")))
     assert regard("import", str(tmp_path / "theirs"), "--out", str(tmp_path / "kept")).returncode == 0
     done = regard("export", str(tmp_path / "kept"), "--to", "ctranslate2", str(tmp_path / "ct2"))
     assert done.returncode == 0, done.stderr
@@ -215,6 +219,32 @@ def test_ctranslate2_generates_alike(tmp_path: Path, case: str) -> None:
         end_token=[],
     )
     assert [result.sequences_ids[0] for result in found] == expected
+
+
+@pytest.mark.parametrize("spare", [5, -5])
+def test_ctranslate2_gets_a_name_for_each_row_of_a_table_that_is_larger_than_the_tokenizer(
+    tmp_path: Path, spare: int
+) -> None:
+    engine = pytest.importorskip("ctranslate2")
+    made("gpt2", tmp_path / "theirs")
+    words = {f"w{n}": n for n in range(VOCABULARY - spare - 1)} | {"<unused 0>": VOCABULARY - spare - 1}
+    given(tmp_path / "theirs", Engine(models.WordLevel(words, unk_token="w0")))
+    done = regard("export", str(tmp_path / "theirs"), "--to", "ctranslate2", str(tmp_path / "ct2"))
+    if spare < 0:
+        assert done.returncode != 0
+        assert f"the model's table has {VOCABULARY} rows" in done.stderr
+        assert not (tmp_path / "ct2").exists()
+        return
+    assert done.returncode == 0, done.stderr
+    generator = engine.Generator(str(tmp_path / "ct2"), intra_threads=1)
+    (found,) = generator.generate_batch(
+        [["w4", "w5"]], max_length=6, min_length=6, sampling_topk=1, end_token=[], include_prompt_in_result=False
+    )
+    model, row = imported(tmp_path / "theirs").model, [4, 5]
+    with torch.no_grad():
+        while len(row) < 8:
+            row.append(int(model(torch.tensor([row]))[0, -1].argmax()))
+    assert found.sequences_ids[0] == row[-6:]
 
 
 def test_what_ctranslate2_lacks_is_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -43,21 +44,21 @@ def converted(model: Model, source: Tokenizer | None, target: Tokenizer, folder:
     if model.decoder is None or model.spec.decoder is None:
         raise RegardError("an encoder alone has nothing to generate", "--to onnx")
     decoder = _decoder(model)
-    spec: Any
-    if model.encoder is None or model.spec.encoder is None:
-        spec = TransformerDecoderModelSpec(decoder)
-        spec.register_vocabulary(_names(target))
-    else:
-        assert source is not None
-        spec = TransformerSpec(_encoder(model.encoder, model.spec.encoder), decoder)
-        spec.register_source_vocabulary(_names(source))
-        spec.register_target_vocabulary(_names(target))
-        spec.config.decoder_start_token = _names(target)[target.begin]
-        spec.config.add_source_eos = False
-    names = _names(target)
+    names = _names(target, model.decoder)
     for number in (target.begin, target.end):
         if number >= len(names):
             raise RegardError(f"token {number} begins or ends a text, and the tokenizer has {len(names)} pieces")
+    spec: Any
+    if model.encoder is None or model.spec.encoder is None:
+        spec = TransformerDecoderModelSpec(decoder)
+        spec.register_vocabulary(names)
+    else:
+        assert source is not None
+        spec = TransformerSpec(_encoder(model.encoder, model.spec.encoder), decoder)
+        spec.register_source_vocabulary(_names(source, model.encoder))
+        spec.register_target_vocabulary(names)
+        spec.config.decoder_start_token = names[target.begin]
+        spec.config.add_source_eos = False
     spec.config.bos_token, spec.config.eos_token = names[target.begin], names[target.end]
     spec.config.unk_token = names[target.unknown]
     spec.config.layer_norm_epsilon = _norm(model.spec.decoder).eps
@@ -81,8 +82,18 @@ def _saved(spec: Any, folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-def _names(tokenizer: Tokenizer) -> list[str]:
-    return tokenizer.pieces(range(len(tokenizer)))
+def _names(tokenizer: Tokenizer, stack: Stack) -> list[str]:
+    """A name for each row of a stack's table: tables of others often have more rows than there are pieces."""
+    lookup: Any = stack.embedding
+    size = lookup.table.num_embeddings
+    known = tokenizer.engine.get_vocab()
+    beyond = sorted((number, piece) for piece, number in known.items() if number >= size)
+    if beyond:
+        number, piece = beyond[0]
+        raise RegardError(f"the tokenizer's piece {piece!r} is number {number}, and the model's table has {size} rows")
+    pieces = {number: piece for piece, number in known.items()}
+    spare = (name for n in count() if (name := f"<unused {n}>") not in known)
+    return [pieces[number] if number in pieces else next(spare) for number in range(size)]
 
 
 def _encoder(stack: Stack, spec: StackSpec) -> Any:
