@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,9 @@ import torch
 from torch import Tensor
 
 from regard.errors import CheckpointError, InputError
-from regard.noun import asked, split
+from regard.noun import asked, fitting, parts, split
 from regard.output import check_place, put
-from regard.tasks.embedding import Embedder
+from regard.tasks.embedding import Embedder, Embedding
 from regard.tasks.vector import DOCUMENT, QUERY, unit
 from regard.translate import texts
 
@@ -38,7 +39,16 @@ class Hit:
 
 
 def embedder(noun: str) -> Embedder:
-    return asked(noun, Embedder, WANTS)
+    """What makes vectors. An encoder that learned to fill in serves too, and it is said that this isn't the same."""
+    if noun.endswith(".npz"):
+        return asked(noun, Embedder, WANTS)
+    found = parts(noun)
+    if found.lexicon is None or found.purpose().kind != "masking":
+        return fitting(found if found.lexicon is None else found.speaker(noun), noun, Embedder, WANTS)
+    print(
+        f"regard: {noun} learned to fill in, not to embed: a text's vector is the mean of its states", file=sys.stderr
+    )
+    return fitting(found.speaker(noun, Embedding()), noun, Embedder, WANTS)
 
 
 Numbered = tuple[int, str]  # a line and its number in its file

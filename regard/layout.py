@@ -46,7 +46,11 @@ class Key:
     def write(self, value: Any) -> Any:
         if self.values is None:
             return value
-        return next(theirs for theirs, ours in self.values.items() if ours == value)
+        theirs = next((theirs for theirs, ours in self.values.items() if ours == value), WANTED)
+        if theirs is WANTED:
+            known = ", ".join(map(str, self.values.values()))
+            raise CheckpointError(f"{self.name}: there is no value for {value!r}, only for {known}")
+        return theirs
 
 
 def activation(name: str, default: str) -> Key:

@@ -146,14 +146,14 @@ class Parts:
     family: dict[str, Any] | None = None  # the model as its family describes it
     origin: Origin | None = None  # what came with a model from elsewhere, or with the one that it was trained from
 
-    def speaker(self, noun: str) -> Any:
-        """What a user asks: a translator, a writer, …"""
+    def speaker(self, noun: str, purpose: TaskSpec | None = None) -> Any:
+        """What a user asks: a translator, a writer, …; `purpose`: another than its own, where it will serve."""
         if self.lexicon is None:
             raise InputError(f"{noun}: there is no tokenizer in it", "regard.load(NOUN).model is the network")
         # what was trained here reads texts as it did then; what wasn't, as its tokenizer's file says
         lexicon = self.lexicon if self.task is None else replace(self.lexicon, foreign=False)
         kept = {"config.json": json.dumps(dict(self.config)).encode()} if self.config else {}
-        return self.purpose().speaker(self.model, lexicon, self.origin or Origin(kept))
+        return (purpose or self.purpose()).speaker(self.model, lexicon, self.origin or Origin(kept))
 
     def purpose(self) -> TaskSpec:
         """What it was trained for, or what it can do by its make."""
@@ -229,7 +229,11 @@ def load(noun: str, where: Device = "auto") -> Any:
 
 def asked(noun: str, kind: type[S], wants: str) -> S:
     """The same, once it is sure that it can do what a verb wants."""
-    speaker = load(noun)
+    return fitting(load(noun), noun, kind, wants)
+
+
+def fitting(speaker: Any, noun: str, kind: type[S], wants: str) -> S:
+    """Insist on what a verb wants."""
     if isinstance(speaker, Parts):
         raise InputError(f"{noun}: there is no tokenizer in it", "regard.load(NOUN).model is the network")
     if not isinstance(speaker, kind):

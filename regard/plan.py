@@ -102,7 +102,7 @@ def plan(document: Document) -> Plan:
         prepared, _ = prepare(sampled, task, spec.tokenizer, *limits, known, meta)
         # a sample has fewer words than the corpus; the model gets as many as the run will have at most
         learned = spec.tokenizer.pieces in LEARNED and spec.tokenizer.like is None and origin is None
-        model_spec = described(spec, prepared.lexicon, made)
+        model_spec = described(spec, prepared.lexicon, origin)
         size = spec.tokenizer.vocabulary
         model_spec = grown(model_spec, size, size) if learned else model_spec
         torch.manual_seed(spec.seed)

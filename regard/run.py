@@ -36,7 +36,7 @@ from regard.data.tokenizer import TokenizerSpec
 from regard.errors import Busy, CheckpointError, RegardError, SpecError
 from regard.files import remove, replace, reported
 from regard.machine import Device, device
-from regard.models import preset, presets
+from regard.models import families, preset, presets
 from regard.noun import RUN, Parts, no_run, parts
 from regard.tasks.task import Task, TaskSpec
 from regard.tasks.translation import Translation
@@ -51,6 +51,7 @@ MADE = "regard is making a run here: data, start and run.json beside this file a
 CHANGEABLE = ("train.", "device", "task.search.")
 FIXED = ("train.optimizer.kind", "train.adapt")  # among those: what the optimizer remembers, and the adapters' shapes
 PLACES = ("out", "data", "start")  # where things are, which a run that was moved doesn't know
+LAYER = r"head\.(pooler\.)?(dense|norm)\."  # weights before the answer
 LABELLED = r"head\.(answer\.)?(classes|tags)\."  # weights with a row for each label
 
 
@@ -148,12 +149,27 @@ def suited(spec: RunSpec, origin: ModelSpec | None = None) -> TaskSpec:
     return spec.task.suited(origin)
 
 
-def described(spec: RunSpec, lexicon: Lexicon, origin: ModelSpec | None = None) -> ModelSpec:
+def described(spec: RunSpec, lexicon: Lexicon, origin: Parts | None = None) -> ModelSpec:
     """A run's model, made for its task."""
     if origin is None:
         assert spec.model is not None
-        return suited(spec).fitted(composed(spec.model, lexicon), lexicon)
-    return suited(spec, origin).fitted(grown(origin, *map(len, lexicon.tokenizers)), lexicon)
+        task, model = suited(spec), composed(spec.model, lexicon)
+        family = family_of(spec, lexicon)
+    else:
+        task, family = suited(spec, origin.model.spec), origin.family
+        model = grown(origin.model.spec, *map(len, lexicon.tokenizers))
+    return task.fitted(headed(model, task, family), lexicon)
+
+
+def headed(model: ModelSpec, task: TaskSpec, settings: Mapping[str, Any] | None) -> ModelSpec:
+    """A model with its family's own head for a task, unless its head is of that kind; whoever knows the family knows
+    this head too, so what was trained here can be sent out.
+    """
+    if settings is None or task.head is None or (model.head is not None and model.head.kind == task.head):
+        return model
+    family = families()[str(settings.get("kind"))]
+    make = family.heads.get(task.head)
+    return model if make is None else model.replace(head=make(family.settings.parse(settings)))
 
 
 def versions() -> dict[str, str]:
@@ -293,9 +309,11 @@ class Run:
     def _begun(self, origin: Parts, prepared: Prepared, report: Callable[[str], None]) -> tuple[Model, Fresh]:
         """The model that a run goes on from, with a head for its task, kept in the run; and what is new in it."""
         torch.manual_seed(self.spec.seed)
-        model = described(self.spec, prepared.lexicon, origin.model.spec).build()
+        model = described(self.spec, prepared.lexicon, origin).build()
         assert origin.lexicon is not None
         known = origin.model.state_dict()
+        if layer(origin.model.spec) != layer(model.spec):  # BERT's layer before the words isn't its pooler
+            known = {name: tensor for name, tensor in known.items() if not re.match(LAYER, name)}
         if origin.lexicon.labels != prepared.lexicon.labels:  # the same row would stand for another label
             known = {name: tensor for name, tensor in known.items() if not re.match(LABELLED, name)}
         fresh = warmed(model, known)
@@ -464,6 +482,12 @@ def grown(spec: ModelSpec, source: int, target: int) -> ModelSpec:
     if changes and head is not None and head.fields().get("size") is not None:
         changes["head"] = head.replace(size=target)
     return spec.replace(**changes) if changes else spec
+
+
+def layer(spec: ModelSpec) -> Any:
+    """What a head does to its states before the answer."""
+    settings = {} if spec.head is None else spec.head.fields()
+    return settings.get("transform", settings.get("activation"))
 
 
 def warmed(model: Model, tensors: Mapping[str, torch.Tensor]) -> Fresh:

@@ -312,6 +312,107 @@ def test_what_was_fine_tuned_from_elsewhere_goes_back_with_its_adapters_merged(t
     assert AutoTokenizer.from_pretrained(tmp_path / "out").eos_token == "[EOS]"
 
 
+MODERN = {"kind": "modernbert-base", "width": 16, "depth": 3, "heads": 2, "hidden": 24, "local": 8}
+AUTO = {
+    "masking": "AutoModelForMaskedLM",
+    "classification": "AutoModelForSequenceClassification",
+    "tagging": "AutoModelForTokenClassification",
+    "embedding": "AutoModel",
+}
+
+
+@pytest.fixture(scope="module", params=["bert", "modernbert"])
+def masked(request: pytest.FixtureRequest, runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that learned to fill in."""
+    if request.param == "bert":
+        return runs["masking"]
+    folder = tmp_path_factory.mktemp("modern")
+    done = train(folder, {**RUNS["masking"], "model": MODERN}, "train.evaluate=0")
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+@pytest.mark.parametrize("task", AUTO)
+def test_what_learned_to_fill_in_is_fine_tuned_and_goes_out(masked: Path, task: str, tmp_path: Path) -> None:
+    import transformers
+
+    run = masked
+    if task != "masking":
+        tree = {"task": task, "corpus": PARTS if task == "classification" else FIRST, "start": str(masked)}
+        done = train(tmp_path, {**tree, "train": {**FINE, "evaluate": 0}})
+        assert done.returncode == 0, done.stderr
+        run = tmp_path / "run"
+    done = regard("export", str(run), str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    theirs = getattr(transformers, AUTO[task]).from_pretrained(tmp_path / "out").eval()
+    ours, tokens = parts(str(run)).model, torch.randint(4, 150, (2, 9))
+    with torch.no_grad():
+        answer = theirs(tokens)
+        found = answer.logits if "logits" in answer else answer.last_hidden_state
+        torch.testing.assert_close(found, ours(tokens), atol=1e-4, rtol=1e-3)
+    again = regard("import", str(tmp_path / "out"), "--check", "--json")
+    assert told(again)[0]["largest_difference"] < 1e-4
+
+
+def test_the_layer_before_the_words_goes_on_where_it_is_the_same(masked: Path, tmp_path: Path) -> None:
+    """ModernBERT has one layer before words and classes; BERT's pooler is another than its layer before the words."""
+    done = train(tmp_path, {"task": "classification", "corpus": PARTS, "start": str(masked), "train": FINE})
+    assert done.returncode == 0, done.stderr
+    first = load_file(next((tmp_path / "run" / "start").glob("*/model.safetensors")))
+    before = parts(str(masked)).model.state_dict()["head.dense.weight"]
+    modern = parts(str(masked)).family
+    assert modern is not None
+    assert torch.equal(first["head.pooler.dense.weight"], before) == (modern["kind"] == "modernbert")
+
+
+def test_a_classifier_that_is_trained_further_keeps_its_pooler(runs: dict[str, Path], tmp_path: Path) -> None:
+    tree = {"task": "classification", "corpus": PARTS, "start": str(runs["classification"]), "train": FINE}
+    assert train(tmp_path, tree).returncode == 0
+    first = load_file(next((tmp_path / "run" / "start").glob("*/model.safetensors")))
+    before = parts(str(runs["classification"])).model.state_dict()
+    assert torch.equal(first["head.pooler.dense.weight"], before["head.pooler.dense.weight"])
+
+
+def test_what_learned_to_fill_in_embeds_and_searches(runs: dict[str, Path], tmp_path: Path) -> None:
+    corpus, run = tmp_path / "lines.txt", str(runs["masking"])
+    corpus.write_text("The cat sleeps.\nI like bread.\n")
+    hits = regard("search", str(corpus), "I like bread.", "--model", run, "--best", "1", "--json")
+    assert told(hits)[0]["text"] == "I like bread."
+    assert "the mean of its states" in hits.stderr
+    done = regard("embed", run, str(corpus), "--json")
+    vector = torch.tensor(told(done)[0]["vector"])
+    found = parts(run)
+    assert found.lexicon is not None
+    tokenizer = found.lexicon.tokenizer
+    row = [tokenizer.begin, *tokenizer.encode(["The cat sleeps."])[0], tokenizer.end]
+    with torch.no_grad():
+        states = found.model.features(torch.tensor([row]))[0]
+    torch.testing.assert_close(vector, torch.nn.functional.normalize(states.mean(0), dim=0), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("tagging", "bert: encoder.embedding is spelled here and tokens there"),
+        ("algorithm", "the family decoder has none"),
+    ],
+)
+def test_what_has_no_place_in_a_layout_is_named(runs: dict[str, Path], name: str, reason: str, tmp_path: Path) -> None:
+    done = regard("export", str(runs[name]), str(tmp_path / "out"))
+    assert done.returncode != 0
+    assert "no Hugging Face layout has a place" in done.stderr
+    assert reason in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_setting_without_a_place_is_named_with_both_values(runs: dict[str, Path], tmp_path: Path) -> None:
+    tree = {"task": {"kind": "classification", "pool": "mean"}, "corpus": PARTS, "start": str(runs["masking"])}
+    assert train(tmp_path, {**tree, "train": FINE}).returncode == 0
+    done = regard("export", str(tmp_path / "run"), str(tmp_path / "out"))
+    assert done.returncode != 0
+    assert "bert (BertForSequenceClassification): head.pool is 'mean' here and 'first' there" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["language", "masking", "classification"])
 def test_transformers_loads_what_was_trained_here(runs: dict[str, Path], name: str, tmp_path: Path) -> None:
     import transformers

@@ -53,14 +53,19 @@ class Plan:
     def spec(self) -> ModelSpec:
         return self.family.compose(self.settings)
 
-    def table(self, names: Collection[str] = ()) -> Table:
-        """The rows over this model; a file whose names all lack the prefix is read as it is."""
+    def table(self, names: Collection[str] = (), partial: bool = False) -> Table:
+        """The rows over this model; a file whose names all lack the prefix is read as it is. `partial`: some of our
+        tensors may have no row.
+        """
         shapes = {name: tensor.shape for name, tensor in self.spec.build("meta").state_dict().items()}
         prefix = self.layout.prefix
         bare = self.layout.heads[self.architecture].bare
         if names and prefix:
             bare = not any(name.startswith(prefix) for name in names)
-        return Table(self, self.architecture, shapes, bare)
+        table = Table(self, self.architecture, shapes, bare)
+        if table.lacking and not partial:
+            raise CheckpointError(f"{table.lacking[0]}: this layout has no row for it")
+        return table
 
 
 @dataclass

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +14,27 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
-from regard.errors import CheckpointError, RegardError, SpecError
+from regard.core.spec import quoted
+from regard.errors import CheckpointError, RegardError
 from regard.hub.load import WEIGHTS, Plan, planned
 from regard.models import Family, Settings, families
 
 # what a trained model doesn't show; and the order of sinusoids, which the rows' changes make good
 UNSEEN = ("dropout", "init", "halves")
+TOLD = 3  # differences of a layout
 
 
 def plan_for(family: Family[Any], settings: Settings, name: str) -> Plan:
     """The layout and the class that say all of a model: reading what is written must give it back."""
     wanted = _essence(family.compose(settings).model_dump())
+    reasons = []
     for kind, layout in family.layouts.items():
-        for architecture in layout.heads:
-            plan = Plan(kind, family, layout, settings, architecture, {})
-            try:
-                plan = replace(plan, config=config_of(plan))
-                if _essence(planned(plan.config, names=plan.table().names()).spec.model_dump()) == wanted:
-                    return plan
-            except RegardError:
-                continue
-    known = ", ".join(family.layouts) or "none"
-    raise RegardError(f"{name}: no Hugging Face layout has a place for this model (of this family: {known})")
+        tried = [_try(Plan(kind, family, layout, settings, head, {}), wanted) for head in layout.heads]
+        plan, lacking = min(tried, key=lambda each: sum(gap.size for gap in each[1]))
+        if not lacking:
+            return plan
+        reasons.append(f"{kind} ({plan.architecture}): {_few(lacking)}")
+    raise _no_place(name, reasons or [f"the family {settings.kind} has none"])
 
 
 def plan_of(spec: ModelSpec, settings: Mapping[str, Any], name: str) -> Plan:
@@ -44,16 +43,60 @@ def plan_of(spec: ModelSpec, settings: Mapping[str, Any], name: str) -> Plan:
     stack = spec.decoder or spec.encoder
     assert stack is not None
     changed = {**settings, "vocabulary": stack.embedding.fields().get("vocabulary", settings.get("vocabulary"))}
-    wanted = _essence(spec.model_dump())
-    heads: list[Any] = [settings["head"], spec.head, "masking"] if "head" in settings else [None]
-    for head in heads:
-        try:
-            tried = family.settings.parse(changed | ({"head": head} if "head" in settings else {}))
-        except SpecError:
-            continue
-        if _essence(family.compose(tried).model_dump()) == wanted:
-            return plan_for(family, tried, name)
-    raise RegardError(f"{name}: no Hugging Face layout has a place for what its task made of the model")
+    if "head" in settings:
+        changed["head"] = spec.head
+    chosen = family.settings.parse(changed)
+    lacking = differences(_essence(spec.model_dump()), _essence(family.compose(chosen).model_dump()))
+    if lacking:
+        raise _no_place(name, [f"{chosen.kind}: {_few(lacking)}"])
+    return plan_for(family, chosen, name)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Something of a model that a layout can't say, and how much of the model that is."""
+
+    text: str
+    size: int = 1
+
+
+def _try(plan: Plan, wanted: Any) -> tuple[Plan, list[Gap]]:
+    """A plan with its config.json, and what of the model that can't say."""
+    try:
+        plan = replace(plan, config=config_of(plan))
+        table = plan.table(partial=True)
+        read = planned(plan.config, names=table.names()).spec
+    except RegardError as error:
+        return plan, [Gap(error.message, len(wanted))]
+    lacking = differences(wanted, _essence(read.model_dump()))
+    return plan, lacking or [Gap(f"there is no name for {one}") for one in table.lacking]
+
+
+def differences(ours: Any, theirs: Any, path: str = "") -> list[Gap]:
+    """Where two specs differ, each place with both values."""
+    if isinstance(ours, dict) and isinstance(theirs, dict) and ours.get("kind") == theirs.get("kind"):
+        places = [(f"{path}.{key}" if path else key, ours.get(key), theirs.get(key)) for key in {**ours, **theirs}]
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        places = [(f"{path}.{n}", *pair) for n, pair in enumerate(zip(ours, theirs, strict=True))]
+    else:
+        size = len(ours) if isinstance(ours, dict | list) else 1
+        told = f"{path} is {_short(ours)} here and {_short(theirs)} there"
+        return [] if ours == theirs else [Gap(told, size)]
+    return [gap for place, one, other in places for gap in differences(one, other, place)]
+
+
+def _short(value: Any) -> str:
+    return str(value.get("kind", "something")) if isinstance(value, dict) else quoted(value)
+
+
+def _few(gaps: Sequence[Gap]) -> str:
+    more = f"; and {len(gaps) - TOLD} more" if len(gaps) > TOLD else ""
+    return "; ".join(gap.text for gap in gaps[:TOLD]) + more
+
+
+def _no_place(name: str, reasons: Sequence[str]) -> RegardError:
+    told = "".join(f"\n  {reason}" for reason in reasons)
+    return RegardError(f"{name}: no Hugging Face layout has a place for this model{told}")
 
 
 def config_of(plan: Plan) -> dict[str, Any]:

@@ -119,6 +119,7 @@ class Table:
         self.rows = [*(Row.parse(line, layout.changes) for line in _lines(*texts)), *self.spare]
         self.strange = [Row.parse(line, layout.changes) for line in _lines(*others)]  # of heads that it hasn't
         self.cut = layout.prefix if bare else ""
+        self.lacking: list[str] = []  # of ours, that no row knows
         self.entries = self._entries()
 
     def _entries(self) -> list[Entry]:
@@ -130,7 +131,8 @@ class Table:
             found = ((row, n, match.groupdict()) for row, n, regex in known if (match := regex.fullmatch(name)))
             row, part, captured = next(found, (None, 0, {}))
             if row is None:
-                raise CheckpointError(f"{name}: this layout has no row for it")
+                self.lacking.append(name)
+                continue
             if part:
                 continue  # the first part brings the others along
             last = captured.pop("tail", None)

@@ -15,7 +15,7 @@ import regard.mixers  # enters every mixer
 import regard.parts  # noqa: F401  enters every part
 from regard.config import merge
 from regard.core.model import ModelSpec
-from regard.core.spec import Spec, told
+from regard.core.spec import HeadSpec, Spec, told
 from regard.errors import SpecError
 from regard.folder import load
 from regard.layout import Layout
@@ -38,6 +38,7 @@ class Family(Generic[S]):
     compose: Callable[[S], ModelSpec]
     presets: Mapping[str, Mapping[str, Any]]
     layouts: Mapping[str, Layout] = field(default_factory=dict)  # of Hugging Face checkpoints, by their model type
+    heads: Mapping[str, Callable[[S], HeadSpec]] = field(default_factory=dict)  # how it makes a head of some kind
 
     def preset(self, name: str, overrides: Mapping[str, Any]) -> ModelSpec:
         return self.compose(self.settings.parse(self.tree(name, overrides)))

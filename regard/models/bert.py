@@ -52,16 +52,17 @@ def compose(s: Bert) -> ModelSpec:
         norm=norm,
         dropout=s.dropout,
     )
-    head = s.head
-    if head == "pooler":
-        head = Pooler()
-    elif head == "masking":
-        head = Vocabulary(bias=True, transform=s.activation, norm=norm)
+    named: dict[object, HeadSpec] = {"pooler": Pooler(), "masking": words(s)}
     return ModelSpec(
         encoder=StackSpec(width=s.width, depth=s.depth, embedding=embedding, blocks=(block,)),
-        head=head,
+        head=named[s.head] if isinstance(s.head, str) else s.head,
         init=Normal(),
     )
+
+
+def words(s: Bert) -> HeadSpec:
+    """The scores of hidden words."""
+    return Vocabulary(bias=True, transform=s.activation, norm=LayerNorm(eps=s.eps))
 
 
 ROWS = """
@@ -167,4 +168,5 @@ family = Family(
         "minilm-l6": {"width": 384, "depth": 6, "heads": 12},
     },
     {"bert": layout},
+    {"vocabulary": words, "classes": lambda _: Classes(classes=1, dense=True)},
 )

@@ -10,12 +10,12 @@ from regard.core.model import ModelSpec
 from regard.core.spec import Depth, HeadSpec, Positive, Rate, Size
 from regard.core.stack import StackSpec
 from regard.errors import CheckpointError
-from regard.layout import Config, Head, Key, Layout, Tree, activation
+from regard.layout import Config, Head, Key, Layout, Tree, activation, labels, told_labels
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import Activation, FeedForward
-from regard.parts.head import Vocabulary
+from regard.parts.head import Classes, Tags, Vocabulary
 from regard.parts.initial import Normal
 from regard.parts.norm import LayerNorm
 from regard.parts.position import Rotary
@@ -52,12 +52,23 @@ def compose(s: ModernBert) -> ModelSpec:
     cycle = (block(everywhere), *(block(nearby) for _ in range(s.every - 1)))
     first = (block(everywhere, bare=("mix",)), *cycle[1:])  # the embedding has just been normalised
     embedding = Tokens(vocabulary=s.vocabulary, norm=norm, dropout=s.dropout)
-    masking = Vocabulary(bias=True, transform=s.head_activation or s.activation, transform_bias=False, norm=norm)
     return ModelSpec(
         encoder=StackSpec(width=s.width, depth=s.depth, embedding=embedding, blocks=cycle, first=first, norm=norm),
-        head=masking if s.head == "masking" else s.head,
+        head=words(s) if s.head == "masking" else s.head,
         init=Normal(residual=True, truncated=True),
     )
+
+
+def words(s: ModernBert) -> HeadSpec:
+    """The scores of hidden words."""
+    norm = LayerNorm(eps=s.eps, bias=False)
+    return Vocabulary(bias=True, transform=s.head_activation or s.activation, transform_bias=False, norm=norm)
+
+
+def layer(activation: str, eps: float) -> Tree:
+    """What stands before classes and tags, as before the words."""
+    norm = {"kind": "layernorm", "eps": eps, "bias": False}
+    return {"dense": True, "activation": activation, "dense_bias": False, "norm": norm}
 
 
 ROWS = """
@@ -76,9 +87,32 @@ head.dense                           -> head.dense
 head.norm                            -> head.norm
 decoder.bias                         -> head.bias
 """
-
-
+CLASSES = """
+head.dense                           -> head.pooler.dense
+head.norm                            -> head.pooler.norm
+classifier                           -> head.classes
+"""
+TAGS = """
+head.dense                           -> head.dense
+head.norm                            -> head.norm
+classifier                           -> head.tags
+"""
+POOLS = {"cls": "first", "mean": "mean"}
 HEAD_ACTIVATION = activation("classifier_activation", "gelu")
+POOL = Key("classifier_pooling", "cls", POOLS)
+
+
+def classes(config: Config) -> Tree:
+    return {"kind": "classes", "classes": labels(config), "pool": POOL.read(config), **before(config)}
+
+
+def tags(config: Config) -> Tree:
+    return {"kind": "tags", "tags": labels(config), **before(config)}
+
+
+def before(config: Config) -> Tree:
+    dropout = float(config.get("classifier_dropout", 0.0))
+    return {"dropout": dropout, **layer(HEAD_ACTIVATION.read(config), config.get("norm_eps", 1e-5))}
 
 
 def read(config: Config, names: Collection[str]) -> Tree:
@@ -102,6 +136,13 @@ def read(config: Config, names: Collection[str]) -> Tree:
 
 
 def write(s: ModernBert) -> Tree:
+    answer: Tree = {}
+    if isinstance(s.head, Classes | Tags):
+        answer = told_labels(s.head.classes if isinstance(s.head, Classes) else s.head.tags)
+        answer["classifier_activation"] = HEAD_ACTIVATION.write(s.head.activation)
+        answer["classifier_dropout"] = s.head.dropout
+    if isinstance(s.head, Classes):
+        answer["classifier_pooling"] = POOL.write(s.head.pool)
     kinds = ["sliding_attention" if n % s.every else "full_attention" for n in range(s.depth)]
     bases = {"full_attention": s.base, "sliding_attention": s.local_base}
     return {
@@ -114,6 +155,7 @@ def write(s: ModernBert) -> Tree:
         "embedding_dropout": s.dropout,
         "classifier_activation": HEAD_ACTIVATION.write(s.head_activation or s.activation),
         "pad_token_id": 0,
+        **answer,
     }
 
 
@@ -133,6 +175,8 @@ layout = Layout(
     {
         "ModernBertForMaskedLM": Head({"head": "masking"}, MASKING),
         "ModernBertModel": Head({"head": None}, bare=True),
+        "ModernBertForSequenceClassification": Head({"head": classes}, CLASSES),
+        "ModernBertForTokenClassification": Head({"head": tags}, TAGS),
     },
     spare="decoder.weight -> nothing",
     copies={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
@@ -153,4 +197,9 @@ family = Family(
     compose,
     {"modernbert-base": {}, "modernbert-large": {"width": 1024, "depth": 28, "hidden": 2624}},
     {"modernbert": layout},
+    {
+        "vocabulary": words,
+        "classes": lambda s: Classes(classes=1, pool="mean", **layer(s.head_activation or s.activation, s.eps)),
+        "tags": lambda s: Tags(tags=1, **layer(s.head_activation or s.activation, s.eps)),
+    },
 )

@@ -159,8 +159,6 @@ def layout(name: str, place: Place, more: str, fixed: Mapping[str, object]) -> L
         return {"place": place, "position": Sinusoidal(halves=True), "bias": bias}
 
     def write(s: Transformer) -> Tree:
-        if s.place != place or s.mix or s.cross or s.source_vocabulary or s.bare:
-            raise CheckpointError(f"this layout holds {place}-norm attention with one vocabulary")
         heads, hidden = head_count(s.width, s.heads, 64), s.hidden or 4 * s.width
         return {
             **{f"{stack}_attention_heads": heads for stack in ("encoder", "decoder")},

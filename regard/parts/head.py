@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -76,12 +76,51 @@ class Words(WordHead):
         return Factors(x, self.words.weight, self.bias)
 
 
-class Pooled(Part):
-    """One vector for each row: its first or last real token, or the mean of them."""
+class Transformed(HeadSpec):
+    """A head with a layer of its own before the answer, if wanted: BERT's tanh, ModernBERT's gelu and norm."""
 
-    def __init__(self, pool: Pool) -> None:
+    dense: bool = False
+    activation: Activation = "tanh"
+    dense_bias: bool = True
+    norm: NormSpec | None = None
+
+    def layer(self) -> dict[str, Any]:
+        """The settings of that layer, for another head that is to have the same."""
+        return {name: getattr(self, name) for name in Transformed.model_fields if name != "kind"}
+
+
+class Transform(Part):
+    """norm(f(dense x)), as far as that is there."""
+
+    def __init__(self, spec: Transformed, width: int) -> None:
         super().__init__()
-        self.pool = pool
+        self.dense = nn.Linear(width, width, bias=spec.dense_bias) if spec.dense else None
+        self.norm: nn.Module | None = built(spec.norm, width)
+        self.activation = ACTIVATIONS[spec.activation]
+
+    def transform(self, x: Tensor) -> Tensor:
+        x = x if self.dense is None else self.activation(self.dense(x))
+        return x if self.norm is None else self.norm(x)
+
+
+class Pooler(Transformed):
+    """One vector for each row: its first or last real token, or the mean of them; then a layer (BERT's pooler)."""
+
+    kind: Literal["pooler"] = "pooler"
+    pool: Pool = "first"
+    dense: bool = True
+
+    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+        return Summary(self, width)
+
+
+class Summary(Transform):
+    def __init__(self, spec: Pooler, width: int) -> None:
+        super().__init__(spec, width)
+        self.pool = spec.pool
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        return self.transform(self.gather(x, view))
 
     def gather(self, x: Tensor, view: View) -> Tensor:
         """(batch, time, width) -> (batch, width)"""
@@ -95,34 +134,12 @@ class Pooled(Part):
         return x[torch.arange(x.shape[0], device=x.device), place]
 
 
-class Pooler(HeadSpec):
-    """One vector for each row, through a dense tanh layer if wanted (BERT's pooler)."""
-
-    kind: Literal["pooler"] = "pooler"
-    pool: Pool = "first"
-    dense: bool = True
-
-    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
-        return Summary(self, width)
-
-
-class Summary(Pooled):
-    def __init__(self, spec: Pooler, width: int) -> None:
-        super().__init__(spec.pool)
-        self.dense = nn.Linear(width, width) if spec.dense else None
-
-    def forward(self, x: Tensor, view: View) -> Tensor:
-        vector = self.gather(x, view)
-        return vector if self.dense is None else torch.tanh(self.dense(vector))
-
-
-class Classes(HeadSpec):
+class Classes(Transformed):
     """One score for each class: (batch, classes)."""
 
     kind: Literal["classes"] = "classes"
     classes: Size
     pool: Pool = "first"
-    dense: bool = False  # BERT's pooler before the classes
     dropout: Rate = 0.0
     bias: bool = True
 
@@ -133,7 +150,7 @@ class Classes(HeadSpec):
 class Classifier(Part):
     def __init__(self, spec: Classes, width: int) -> None:
         super().__init__()
-        self.pooler = Summary(Pooler(pool=spec.pool, dense=spec.dense), width)
+        self.pooler = Summary(Pooler(pool=spec.pool, **spec.layer()), width)
         self.dropout = spec.dropout
         self.classes = nn.Linear(width, spec.classes, bias=spec.bias)
 
@@ -141,7 +158,7 @@ class Classifier(Part):
         return self.classes(F.dropout(self.pooler(x, view), self.dropout, self.training))
 
 
-class Tags(HeadSpec):
+class Tags(Transformed):
     """One score for each tag at every position: (batch, time, tags)."""
 
     kind: Literal["tags"] = "tags"
@@ -152,14 +169,14 @@ class Tags(HeadSpec):
         return Tagger(self, width)
 
 
-class Tagger(Part):
+class Tagger(Transform):
     def __init__(self, spec: Tags, width: int) -> None:
-        super().__init__()
+        super().__init__(spec, width)
         self.dropout = spec.dropout
         self.tags = nn.Linear(width, spec.tags)
 
     def forward(self, x: Tensor, view: View) -> Tensor:
-        return self.tags(F.dropout(x, self.dropout, self.training))
+        return self.tags(F.dropout(self.transform(x), self.dropout, self.training))
 
 
 class Dual(HeadSpec):

@@ -29,7 +29,7 @@ from regard.decode.speaker import Speaker
 from regard.errors import InputError, SpecError
 from regard.tasks.entropy import cross_entropy
 from regard.tasks.measures import labelled
-from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
+from regard.tasks.task import Pulse, Task, TaskSpec, layer_of, one_stack
 
 ROWS = 64  # texts that are read together
 
@@ -39,6 +39,7 @@ class Classification(TaskSpec):
 
     form: ClassVar[Form] = "labels"
     special: ClassVar[tuple[str, ...]] = (SEPARATOR,)
+    head: ClassVar[str | None] = "classes"
     kind: Literal["classification"] = "classification"
     pool: Literal["first", "last", "mean"] | None = None  # a pooler's own; last for a decoder, mean for an encoder
     auxiliary: Rate = 0.0  # the weight of predicting the next word beside; GPT-1 takes 0.5
@@ -49,11 +50,11 @@ class Classification(TaskSpec):
         one_stack(model, "classification")
         if len(lexicon.labels) < 2:
             raise SpecError(f"corpus: {len(lexicon.labels)} labels, and there must be two at least")
-        pooler = model.head.fields() if model.head is not None and model.head.kind == "pooler" else {}
-        usual = pooler.get("pool", "mean" if model.decoder is None else "last")
-        pool, dense = self.pool or usual, bool(pooler.get("dense"))  # a pooler that was trained is used on
-        classes = {"kind": "classes", "classes": len(lexicon.labels), "pool": pool, "dense": dense}
-        classes["dropout"] = self.dropout
+        classes: dict[str, Any] = {"kind": "classes", "pool": "mean" if model.decoder is None else "last"}
+        classes |= layer_of(model, "pooler", "classes")  # one that was trained is used on
+        classes |= {"classes": len(lexicon.labels), "dropout": self.dropout}
+        if self.pool is not None:
+            classes["pool"] = self.pool
         if not self.auxiliary:
             return model.replace(head=classes)
         if model.decoder is None:

@@ -39,6 +39,7 @@ class Masking(DocumentSpec):
     """Learn to guess hidden tokens of documents."""
 
     special: ClassVar[tuple[str, ...]] = (MASK,)
+    head: ClassVar[str | None] = "vocabulary"
     kind: Literal["masking"] = "masking"
     context: Size = 128  # tokens in a row
     share: Rate = 0.15  # of the tokens that are chosen

@@ -31,7 +31,7 @@ from regard.decode.given import check_texts
 from regard.decode.speaker import Speaker
 from regard.errors import InputError
 from regard.tasks.measures import labelled
-from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
+from regard.tasks.task import Pulse, Task, TaskSpec, layer_of, one_stack
 
 ROWS = 64  # sentences that are read together
 RAW = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")  # words and signs of plain text
@@ -69,6 +69,7 @@ class Tagging(TaskSpec):
     """Learn to label the words of sentences."""
 
     form: ClassVar[Form] = "tags"
+    head: ClassVar[str | None] = "tags"
     kind: Literal["tagging"] = "tagging"
     spelling: Spelling | None = None
     forget: Rate = 0.0  # of the words, read as unknown while training, so that spelling and context must do
@@ -92,7 +93,7 @@ class Tagging(TaskSpec):
             stack = stack.replace(embedding=self.spelling.beside(stack.embedding, len(lexicon.letters) + 2))
         if self.blend:
             stack = stack.replace(blend=True)
-        head = {"kind": "tags", "tags": len(lexicon.labels), "dropout": self.dropout}
+        head = {"kind": "tags", "tags": len(lexicon.labels), "dropout": self.dropout, **layer_of(model, "tags")}
         return model.replace(**{side: stack}, head=head)
 
     def texts(self, sample: Sample) -> Sequence[str]:

@@ -24,6 +24,7 @@ from regard.errors import SpecError
 from regard.tasks.routing import BALANCE, Routing
 
 B = TypeVar("B")
+LAYER = ("pool", "dense", "activation", "dense_bias", "norm")  # settings of a head, whatever its answers are
 Pulse = Callable[[], None]  # called now and then in long work; it may raise to end it
 
 
@@ -34,6 +35,7 @@ class TaskSpec(Spec):
     usual: ClassVar[str | None] = "translation"
     form: ClassVar[Form]  # of the samples that it learns from
     special: ClassVar[tuple[str, ...]] = ()  # tokens that it needs beside the usual ones
+    head: ClassVar[str | None] = None  # the kind of head that it answers with, where families have their own ways
 
     def suited(self, model: ModelSpec) -> Self:
         """This task as a model of such a make can learn it."""
@@ -179,3 +181,10 @@ def one_stack(model: ModelSpec, task: str) -> None:
     """Insist on an encoder or a decoder alone."""
     if model.encoder is not None and model.decoder is not None:
         raise SpecError(f"model: it has an encoder and a decoder, and {task} needs one of them", "model=bert-tiny")
+
+
+def layer_of(model: ModelSpec, *kinds: str) -> dict[str, Any]:
+    """How a head of one of these kinds gathers its states and what layer it has before the answer, if that is there."""
+    if model.head is None or model.head.kind not in kinds:
+        return {}
+    return {name: value for name, value in model.head.fields().items() if name in LAYER}

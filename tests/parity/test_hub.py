@@ -136,6 +136,13 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
         "ModernBertConfig",
         {**MODERN, "classifier_activation": "relu", "hidden_activation": "silu"},
     ),
+    "modernbert classes": ("ModernBertForSequenceClassification", "ModernBertConfig", {**MODERN, "num_labels": 5}),
+    "modernbert classes of the mean": (
+        "ModernBertForSequenceClassification",
+        "ModernBertConfig",
+        {**MODERN, "num_labels": 3, "classifier_pooling": "mean", "classifier_activation": "silu"},
+    ),
+    "modernbert tags": ("ModernBertForTokenClassification", "ModernBertConfig", {**MODERN, "num_labels": 9}),
     "llama": ("LlamaForCausalLM", "LlamaConfig", LLAMA),
     "llama tied, one key head": (
         "LlamaForCausalLM",
