@@ -20,13 +20,15 @@ from regard.errors import CheckpointError
 PREFIX, SLASH = "origin.", "--"
 NAME = r"(\w+/)?[\w-]+(\.[\w-]+)*"  # that a manifest takes
 LARGEST = 64 * 2**20  # bytes of one file
+TERMS = ("LICENSE*", "LICENCE*", "NOTICE*", "USE_POLICY*")  # on which it may be used
 KEPT = (
     *("config.json", "generation_config.json", "preprocessor_config.json", "chat_template.*"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "merges.txt", "vocab.txt", "*.spm", "*.model"),
     *("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"),
     *("[0-9]_*/config.json", "[0-9]_*/model.safetensors"),  # the modules of sentence-transformers: 1_Pooling, 2_Dense
-    *("LICENSE*", "LICENCE*", "NOTICE*", "USE_POLICY*", "README.md"),
+    *TERMS,
+    "README.md",
 )
 
 
@@ -57,6 +59,10 @@ class Origin:
     def entries(self) -> dict[str, bytes]:
         """The same files as a checkpoint names them."""
         return {PREFIX + name.replace("/", SLASH): content for name, content in self.files.items()}
+
+    def terms(self) -> dict[str, bytes]:
+        """The licence and its kin, which go wherever the weights go."""
+        return {name: self.files[name] for name in self.files if any(fnmatchcase(name, each) for each in TERMS)}
 
     def json(self, name: str) -> dict[str, Any]:
         """A file's JSON object; an empty one where there is no such file."""

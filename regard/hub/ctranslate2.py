@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,10 @@ LONGEST = 1024  # positions that sinusoids are written out for
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh", "silu": "SWISH", "tanh": "Tanh"}
 
 
-def converted(model: Model, source: Tokenizer | None, target: Tokenizer, folder: Path) -> list[Path]:
-    """Write a folder that CTranslate2 loads: a Translator with a source, a Generator without."""
+def converted(
+    model: Model, source: Tokenizer | None, target: Tokenizer, folder: Path, files: Mapping[str, bytes]
+) -> list[Path]:
+    """Write a folder that CTranslate2 loads: a Translator with a source, a Generator without. `files`: more in it."""
     try:
         import ctranslate2  # noqa: F401
         from ctranslate2.specs import TransformerSpec
@@ -62,10 +65,10 @@ def converted(model: Model, source: Tokenizer | None, target: Tokenizer, folder:
     spec.config.bos_token, spec.config.eos_token = names[target.begin], names[target.end]
     spec.config.unk_token = names[target.unknown]
     spec.config.layer_norm_epsilon = _norm(model.spec.decoder).eps
-    return _saved(spec, folder)
+    return _saved(spec, folder, files)
 
 
-def _saved(spec: Any, folder: Path) -> list[Path]:
+def _saved(spec: Any, folder: Path, files: Mapping[str, bytes]) -> list[Path]:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RegardError(f"{folder}: is there already", "another folder")
     aside = folder.with_name(f"{folder.name}.tmp-{os.getpid()}")
@@ -74,6 +77,8 @@ def _saved(spec: Any, folder: Path) -> list[Path]:
         spec.validate()
         spec.optimize()
         spec.save(str(aside))
+        for name, content in files.items():
+            (aside / name).write_bytes(content)
         if folder.exists():
             folder.rmdir()
         os.replace(aside, folder)

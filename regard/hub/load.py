@@ -126,16 +126,6 @@ def planned(config: Mapping[str, Any], where: str = "config.json", names: Collec
     return Plan(kind, family, layout, family.settings.parse(tree), named[0], config)
 
 
-def remembered(about: Mapping[str, Any]) -> Plan:
-    """The plan of a model that was brought in and kept."""
-    for family in families().values():
-        if about["type"] in family.layouts:
-            layout, settings = family.layouts[about["type"]], family.settings.parse(about["settings"])
-            if about["class"] in layout.heads:
-                return Plan(about["type"], family, layout, settings, about["class"], about["config"])
-    raise CheckpointError(f"{about['type']!r} and {about['class']!r} are no model that can be brought in")
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object, if it is one and not absurdly large."""
     try:

@@ -120,27 +120,39 @@ def tensors_of(plan: Plan, model: Model, names: tuple[str, ...] = ()) -> dict[st
     return {name: tensor for entry in plan.table(names).entries for name, tensor in entry.write(ours, plan)}
 
 
-def exported(
-    plan: Plan,
-    model: Model,
-    folder: Path,
-    keys: Mapping[str, Any] | None = None,
-    files: Mapping[str, str] | None = None,
-) -> list[Path]:
-    """Write a folder, whole or not at all; `keys`: more for its config.json, `files`: more beside it."""
+def dtypes(model: Model) -> dict[str, str]:
+    """How a config.json calls the type of a model's weights, today and before."""
+    name = str(next(model.parameters()).dtype).removeprefix("torch.")
+    return {"dtype": name, "torch_dtype": name}
+
+
+def carried(config: Mapping[str, Any], settings: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """A config.json as it came, with what has changed between the settings that it stood for and those of a plan."""
+    named = config.get("architectures") or [next(iter(plan.layout.heads))]
+    came = Plan(plan.kind, plan.family, plan.layout, plan.family.settings.parse(settings), named[0], {})
+    before, after = config_of(came), config_of(replace(plan, config={}))
+    told = {key: value for key, value in config.items() if key not in before or key in after}
+    return told | {key: value for key, value in after.items() if key not in before or before[key] != value}
+
+
+def exported(plan: Plan, model: Model, folder: Path, files: Mapping[str, bytes] | None = None) -> list[Path]:
+    """Write a folder, whole or not at all; `files`: beside the weights, a config.json of its own among them."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RegardError(f"{folder}: is there already", "another folder")
     aside = folder.with_name(f"{folder.name}.tmp-{os.getpid()}")
     try:
         aside.mkdir(parents=True)
         tensors = tensors_of(plan, model)
-        dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
         save_file(tensors, str(aside / WEIGHTS), metadata={"format": "pt"})
         (aside / WEIGHTS).chmod(0o644)  # the library writes it for its owner alone
-        for name, text in (files or {}).items():
-            (aside / name).write_text(text + "\n")
-        config = {**config_of(plan), **(keys or {}), "dtype": dtype, "torch_dtype": dtype}
-        (aside / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        usual = {"config.json": json.dumps(config_of(plan) | dtypes(model), indent=2).encode()}
+        for name, content in {**usual, **(files or {})}.items():
+            (aside / name).parent.mkdir(exist_ok=True)
+            (aside / name).write_bytes(content)
+        read = planned(json.loads((aside / "config.json").read_bytes()), names=tensors)
+        lacking = differences(_essence(model.spec.model_dump()), _essence(read.spec.model_dump()))
+        if lacking:
+            raise _no_place(str(folder), [f"its config.json says something else: {_few(lacking)}"])
         if folder.exists():
             folder.rmdir()
         os.replace(aside, folder)
@@ -148,4 +160,4 @@ def exported(
         raise CheckpointError(f"{folder}: {error.strerror}") from None
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    return sorted(folder.iterdir())
+    return sorted(path for path in folder.rglob("*") if path.is_file())

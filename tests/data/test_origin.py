@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_what_came_with_a_model_is_kept_with_it_to_the_byte(folder: Path, tmp_path: Path) -> None:
     (folder / "pytorch_model.bin").unlink()
-    keep(imported(folder), folder, tmp_path / "kept")
+    keep(imported(folder), tmp_path / "kept")
     found = parts(str(tmp_path / "kept"), "cpu").origin
     assert found is not None
     assert found.files.items() >= BESIDE.items()

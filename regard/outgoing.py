@@ -1,0 +1,246 @@
+"""What goes out beside a model's weights: config, tokenizer, how to generate, licence, a page about it.
+
+What came in with a model goes out as it came, to the byte, and is changed only where the model was. What was made here
+is written anew.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as Engine
+
+from regard.data.lexicon import Lexicon
+from regard.data.tokenizer import Tokenizer
+from regard.errors import RegardError
+from regard.hub.load import Plan
+from regard.hub.origin import Origin
+from regard.hub.save import carried, config_of, dtypes
+from regard.hub.words import tokenizers
+from regard.noun import Parts
+from regard.tasks.task import TaskSpec
+
+Tree = dict[str, Any]
+FAST = "PreTrainedTokenizerFast"  # the class that does what tokenizer.json says, and nothing beside
+# files that say how text is cut, apart from tokenizer.json
+CUTTING = ("vocab.json", "merges.txt", "vocab.txt", "added_tokens.json", ".model", ".spm")
+# settings of a tokenizer's class that tokenizer.json makes good
+ADDING = ("add_bos_token", "add_eos_token", "added_tokens_decoder")
+PROBES = ("the cat sleeps", "a dog")
+# what sentence-transformers reads
+SENTENCES = ("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json")
+MODULES = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
+# what a config.json says of labels beside their names: their number, and how scores become answers
+ANSWERS = ("num_labels", "_num_labels", "problem_type", "sentence_transformers", "sbert_ce_default_activation_function")
+NOTICE = (
+    "> **This model was changed.** It was trained further with regard (task: {task}), from the model that came with "
+    "this page.\n> What the page says of data, results and use is about that one.\n"
+)
+
+
+def beside(given: Parts, plan: Plan, noun: str) -> dict[str, bytes]:
+    """All files that belong to a model but for its weights."""
+    if given.origin is not None:
+        return returned(given, given.origin, plan)
+    if given.lexicon is None or given.lexicon.tokenizers[0] is not given.lexicon.tokenizers[1]:
+        raise RegardError(f"{noun}: that layout has one vocabulary, and this run has two", "tokenizer.shared=true")
+    return made(given, given.lexicon, plan)
+
+
+def made(given: Parts, lexicon: Lexicon, plan: Plan) -> dict[str, bytes]:
+    """The files of a model that was made here."""
+    task, tokenizer = given.purpose(), lexicon.tokenizer
+    numbers = {"pad": tokenizer.pad, "eos": tokenizer.end, "bos": tokenizer.begin}
+    keys: Tree = {f"{name}_token_id": number for name, number in numbers.items()}
+    names = numbers | {"unk": tokenizer.unknown, "sep": tokenizer.separator, "mask": tokenizer.mask}
+    if translates(task):
+        keys |= {"decoder_start_token_id": tokenizer.begin, "forced_eos_token_id": None}
+    tree = json.loads(tokenizer.engine.to_str())
+    trees: dict[str, Tree] = {
+        "config.json": config_of(plan) | keys | named(lexicon.labels) | dtypes(given.model),
+        "tokenizer.json": tree if lexicon.foreign else tree | {"post_processor": template(task, tokenizer)},
+        "tokenizer_config.json": {"tokenizer_class": FAST, **_pieces(tokenizer, names), **inputs(given)},
+    }
+    if translates(task) or task.kind == "language":
+        trees["generation_config.json"] = keys | ({"num_beams": 5, "max_length": 512} if translates(task) else {})
+    return {name: dumped(content) for name, content in trees.items()}
+
+
+def returned(given: Parts, origin: Origin, plan: Plan) -> dict[str, bytes]:
+    """The files that came with a model, changed where the model was."""
+    files, came = dict(origin.files), origin.json("config.json")
+    assert given.family is not None
+    config = carried(came, given.family, plan)
+    if given.task is not None:
+        assert given.lexicon is not None
+        kind = dtypes(given.model)
+        config |= {key: name for key, name in kind.items() if key in config} or kind
+        config |= ends(config, given.task, given.lexicon)
+        config = labelled(config, given.task, given.lexicon)
+        files |= generating(origin, config, given.task)
+        files = cutting(files, origin, given, given.task, given.lexicon)
+        files = embedding(files, given)
+        files["README.md"] = noticed(files.get("README.md", b""), given.task)
+    if config != came:
+        files["config.json"] = dumped(config)
+    return files
+
+
+def dumped(tree: Any) -> bytes:
+    return (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def translates(task: TaskSpec) -> bool:
+    return task.form == "pairs" and task.kind != "embedding"
+
+
+def named(labels: list[str]) -> Tree:
+    """What classes or tags are called."""
+    if not labels:
+        return {}
+    return {
+        "id2label": {str(number): label for number, label in enumerate(labels)},
+        "label2id": {label: number for number, label in enumerate(labels)},
+    }
+
+
+def labelled(config: Tree, task: TaskSpec, lexicon: Lexicon) -> Tree:
+    """The labels that were learned, in place of those that came; here one label of several holds."""
+    if not lexicon.labels:
+        return config
+    before = (
+        "num_labels",
+        "_num_labels",
+        "problem_type",
+        "sentence_transformers",
+        "sbert_ce_default_activation_function",
+    )
+    kept = {key: value for key, value in config.items() if key not in before}
+    return kept | named(lexicon.labels)
+
+
+def ends(config: Mapping[str, Any], task: TaskSpec, lexicon: Lexicon) -> Tree:
+    """Numbers that training here gave a meaning to, where nothing that came gives them one."""
+    if not translates(task) and task.kind != "language":
+        return {}
+    target = lexicon.tokenizers[1]
+    told = {"bos_token_id": target.begin, "eos_token_id": target.end}
+    return {key: number for key, number in told.items() if config.get(key) is None}
+
+
+def generating(origin: Origin, config: Mapping[str, Any], task: TaskSpec) -> dict[str, bytes]:
+    """generation_config.json, once it knows the end that training here gave."""
+    came, name = origin.json("generation_config.json"), "generation_config.json"
+    if not came or came.get("eos_token_id") is not None or (not translates(task) and task.kind != "language"):
+        return {}
+    return {name: dumped(came | {"eos_token_id": config["eos_token_id"]})}
+
+
+def inputs(given: Parts) -> Tree:
+    """Which of a tokenizer's outputs the model takes, where those aren't the usual ones."""
+    stack = given.model.spec.encoder or given.model.spec.decoder
+    assert stack is not None
+    if not stack.embedding.fields().get("segments"):
+        return {}
+    return {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+
+
+def _pieces(tokenizer: Tokenizer, names: Mapping[str, int | None]) -> dict[str, str]:
+    return {f"{name}_token": tokenizer.pieces([n])[0] for name, n in names.items() if n is not None}
+
+
+def cutting(
+    files: Mapping[str, bytes], origin: Origin, given: Parts, task: TaskSpec, lexicon: Lexicon
+) -> dict[str, bytes]:
+    """The files of a tokenizer: as they came, unless it gained tokens or the task arranges texts in another way."""
+    source, target = lexicon.tokenizers
+    if source is not target:  # OPUS-MT's: nothing is ever added to one, and it ends a source as training here does
+        return dict(files)
+    tree = json.loads(source.engine.to_str())
+    wanted = tree | {"post_processor": template(task, source)}
+    same = arranged(tree, task, given) == arranged(wanted, task, given)
+    if same and source.engine.get_vocab() == vocabulary(origin):
+        return dict(files)
+    kept = {name: content for name, content in files.items() if not name.endswith(CUTTING)}
+    begins = {"cls": source.begin} if given.model.decoder is None else {"bos": source.begin, "eos": source.end}
+    names = _pieces(source, {**begins, "sep": source.separator, "mask": source.mask})
+    settings = {key: value for key, value in origin.json("tokenizer_config.json").items() if key not in ADDING}
+    kept["tokenizer.json"] = dumped(tree if same else wanted)
+    kept["tokenizer_config.json"] = dumped(names | settings | {"tokenizer_class": FAST} | inputs(given))
+    if "special_tokens_map.json" in kept:
+        kept["special_tokens_map.json"] = dumped(names | origin.json("special_tokens_map.json"))
+    return kept
+
+
+def vocabulary(origin: Origin) -> dict[str, int] | None:
+    """The tokens that came, read from the files that came."""
+    with tempfile.TemporaryDirectory(prefix="regard-origin-") as place:
+        for name, content in origin.files.items():
+            if "/" not in name:
+                (Path(place) / name).write_bytes(content)
+        found = tokenizers(Path(place), origin.json("config.json"))
+    return None if found is None else found[0].engine.get_vocab()
+
+
+def arranged(tree: Tree, task: TaskSpec, given: Parts) -> list[Any]:
+    """What a tokenizer makes of texts and of pairs, if the task has pairs."""
+    engine = Engine.from_str(json.dumps(tree))
+    found = [engine.encode(PROBES[0]), *([engine.encode(*PROBES)] if task.kind == "classification" else [])]
+    return [(each.ids, each.type_ids if inputs(given) else None) for each in found]
+
+
+def embedding(files: Mapping[str, bytes], given: Parts) -> dict[str, bytes]:
+    """The modules of sentence-transformers: what was trained here makes the mean at unit length, or no vectors."""
+    if "modules.json" not in files:
+        return dict(files)
+    kept = {name: content for name, content in files.items() if name not in SENTENCES and not name[0].isdigit()}
+    if given.purpose().kind != "embedding":
+        return kept
+    stack = given.model.spec.encoder or given.model.spec.decoder
+    assert stack is not None
+    modules = [
+        {"idx": n, "name": str(n), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for n, (path, kind) in enumerate(MODULES.items())
+    ]
+    pooling = {"word_embedding_dimension": stack.width, "pooling_mode_cls_token": False}
+    pooling["pooling_mode_mean_tokens"] = True
+    limits = {name: files[name] for name in SENTENCES[1:2] if name in files}
+    return kept | limits | {"modules.json": dumped(modules), "1_Pooling/config.json": dumped(pooling)}
+
+
+def noticed(page: bytes, task: TaskSpec) -> bytes:
+    """The page that came, with a note that the model was changed, below what the page says to machines."""
+    notice = NOTICE.format(task=task.kind).encode()
+    head, rest = b"", page
+    if page.startswith(b"---"):
+        end = page.find(b"\n---", 3)
+        after = page.find(b"\n", end + 4) if end >= 0 else -1
+        if after >= 0:
+            head, rest = page[: after + 1], page[after + 1 :]
+    return head + notice + (b"\n" + rest if rest else b"")
+
+
+def template(task: TaskSpec, tokenizer: Tokenizer) -> Tree:
+    """How a text begins and ends, as the task reads it: a source has only an end, running text only a beginning."""
+    named = {"begin": tokenizer.begin, "end": tokenizer.end, "separator": tokenizer.separator}
+    tokens = {name: tokenizer.pieces([number])[0] for name, number in named.items() if number is not None}
+
+    def special(name: str, side: int) -> Tree:
+        return {"SpecialToken": {"id": tokens[name], "type_id": side}}
+
+    first, second = ({"Sequence": {"id": name, "type_id": side}} for side, name in enumerate("AB"))
+    opening = [] if translates(task) else [special("begin", 0)]
+    closing = [] if task.kind == "language" else ["separator" if task.fields().get("joined") else "end"]
+    middle = "separator" if "separator" in tokens else "end"
+    return {
+        "type": "TemplateProcessing",
+        "single": [*opening, first, *(special(name, 0) for name in closing)],
+        "pair": [*opening, first, special(middle, 0), second, *(special(name, 1) for name in closing)],
+        "special_tokens": {
+            token: {"id": token, "ids": [named[name]], "tokens": [token]} for name, token in tokens.items()
+        },
+    }
