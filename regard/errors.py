@@ -46,6 +46,12 @@ class CheckpointError(RegardError):
     status = 4
 
 
+class Mismatch(CheckpointError):
+    """Another library makes something else of the same checkpoint."""
+
+    code = "mismatch"
+
+
 class Divergence(RegardError):
     """A loss or a gradient that isn't finite any more."""
 

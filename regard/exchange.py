@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from regard.compare import Checked, compare
 from regard.data.lexicon import Lexicon
 from regard.errors import RegardError
 from regard.files import write
-from regard.hub.check import largest_difference
 from regard.hub.ctranslate2 import converted
 from regard.hub.fetch import fetched
 from regard.hub.load import Imported, imported
@@ -33,7 +33,7 @@ class Brought:
     parameters: int
     dtype: str
     unused: list[str]  # tensors of heads that this model doesn't have
-    largest_difference: float | None = None  # of any output, from what transformers gives
+    checked: Checked | None = None  # how it compares with what transformers makes of it
     run: str | None = None  # where it was kept
 
 
@@ -54,7 +54,7 @@ def bring(noun: str, out: Path | None, check: bool) -> Brought:
         arrived.unused,
     )
     if check:
-        facts.largest_difference = largest_difference(folder, arrived)
+        facts.checked = compare(folder, parts(str(folder), "cpu"))
     if out is not None:
         facts.run = str(keep(arrived, out))
     return facts
@@ -77,18 +77,30 @@ def keep(arrived: Imported, out: Path) -> Path:
     return out
 
 
-def send(noun: str, to: Format, folder: Path) -> list[Path]:
-    """Write a model for others."""
+@dataclass
+class Sent:
+    """What was written for others."""
+
+    to: Format
+    files: list[str]
+    checked: Checked | None = None
+
+
+def send(noun: str, to: Format, folder: Path, check: bool = False) -> Sent:
+    """Write a model for others, and compare what was written with what transformers makes of it, if wanted."""
+    if check and to != "hf":
+        raise RegardError(f"--check compares with transformers, which doesn't read {to}", "--to hf")
     given = parts(noun)
     if to == "onnx":
         written(given.model, folder)
-        return [folder]
-    if to == "hf":
-        if given.family is None:
-            raise RegardError(f"{noun}: a model of one's own has no family, so no Hugging Face layout either")
-        plan = plan_of(given.model.spec, given.family, noun)
-        return exported(plan, given.model, folder, beside(given, plan, noun))
-    if given.lexicon is None:
-        raise RegardError(f"{noun}: there is no tokenizer in it, and CTranslate2 wants the words")
-    came = {} if given.origin is None else given.origin.terms()
-    return converted(given.model, *given.lexicon.tokenizers, folder, came)
+        return Sent(to, [str(folder)])
+    if to == "ctranslate2":
+        if given.lexicon is None:
+            raise RegardError(f"{noun}: there is no tokenizer in it, and CTranslate2 wants the words")
+        came = {} if given.origin is None else given.origin.terms()
+        return Sent(to, [str(path) for path in converted(given.model, *given.lexicon.tokenizers, folder, came)])
+    if given.family is None:
+        raise RegardError(f"{noun}: a model of one's own has no family, so no Hugging Face layout either")
+    plan = plan_of(given.model.spec, given.family, noun)
+    paths = exported(plan, given.model, folder, beside(given, plan, noun))
+    return Sent(to, [str(path) for path in paths], compare(folder, given) if check else None)

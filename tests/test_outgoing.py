@@ -152,10 +152,10 @@ def test_a_pair_classifier_tells_its_texts_apart_elsewhere_too(tmp_path: Path, s
     assert len(tokenizer) <= theirs.config.vocab_size
     assert theirs.config.id2label == {0: "no", 1: "yes"}
     assert theirs.config.problem_type is None
-    for pair in (("the cat", "a dog"), ("a cat",)):
+    for texts in (["the cat", "a dog"], ["a cat"]):
         with torch.no_grad():
-            shares = theirs(**tokenizer(*pair, return_tensors="pt")).logits.softmax(-1)[0].tolist()
-        assert list(ours.classify(*pair).probabilities.values()) == pytest.approx(shares, abs=1e-5)
+            shares = theirs(**tokenizer(*texts, return_tensors="pt")).logits.softmax(-1)[0].tolist()
+        assert list(ours.classify(*texts).probabilities.values()) == pytest.approx(shares, abs=1e-5)
 
 
 def opus(folder: Path) -> dict[str, bytes]:
@@ -221,10 +221,11 @@ def test_modules_that_make_vectors_say_what_was_learned_here_or_stay_away(tmp_pa
     keys = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
     before = came("bert", tmp_path / "came", engine, MODULES, **keys)
     assert sent(tmp_path / "came", tmp_path / "same") == before
-    for tree in ({"task": "embedding", "corpus": FIRST}, pairs_of_texts(tmp_path)):
-        (tmp_path / tree["task"]).mkdir()
+    trees = {"embedding": {"task": "embedding", "corpus": FIRST}, "classification": pairs_of_texts(tmp_path)}
+    for task, tree in trees.items():
+        (tmp_path / task).mkdir()
         more = {"start": str(tmp_path / "came"), "train": {**FINE, "evaluate": 0}}
-        assert train(tmp_path / tree["task"], tree | more).returncode == 0
+        assert train(tmp_path / task, tree | more).returncode == 0
     after = sent(tmp_path / "embedding" / "run", tmp_path / "vectors")
     assert json.loads(after["1_Pooling/config.json"])["pooling_mode_mean_tokens"] is True
     assert json.loads(after["1_Pooling/config.json"])["pooling_mode_cls_token"] is False

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from regard.cli.words import JSON, RUN, app, hint
+
+if TYPE_CHECKING:
+    from regard.compare import Checked
+
+CHECK = Annotated[bool, typer.Option("--check", help="Compare outputs and texts with what transformers makes of it.")]
 
 
 @app.command(name="import")
@@ -18,7 +24,7 @@ def bring(
         str, typer.Argument(help="A folder with config.json and safetensors; hf:owner/name downloads one first.")
     ],
     out: Annotated[Path | None, typer.Option(help="Keep it as a run there.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Compare its outputs with what transformers gives.")] = False,
+    check: CHECK = False,
     as_json: JSON = False,
 ) -> None:
     """Read a checkpoint in Hugging Face layout: every name, shape and number, without running anything in it."""
@@ -26,16 +32,16 @@ def bring(
 
     found = read_folder(folder, out, check)
     if as_json:
-        print(json.dumps(vars(found)))
-        return
+        print(json.dumps({**vars(found), **told(found.checked), "checked": found.checked is not None}))
+        return insist(found.checked, Path(found.folder))
     print(f"model        {found.type}, {found.parameters:,} parameters, {found.dtype}")
     if found.unused:
         print(f"unused       {', '.join(found.unused)}")
-    if found.largest_difference is not None:
-        print(f"difference   {found.largest_difference:.2g} at most, from transformers on random tokens with pads")
+    show(found.checked)
     if found.run is not None:
         print(f"run          {found.run}")
-    hint(f"regard import {quote(str(found.folder))} --check" if not check else f"regard show {found.family}")
+    insist(found.checked, Path(found.folder))
+    hint(f"regard import {quote(found.folder)} --check" if not check else f"regard show {found.family}")
 
 
 @app.command()
@@ -46,12 +52,34 @@ def export(
         Literal["hf", "ctranslate2", "onnx"],
         typer.Option(help="hf: for transformers and its kin; onnx: encoders and classifiers."),
     ] = "hf",
+    check: CHECK = False,
     as_json: JSON = False,
 ) -> None:
     """Write a model for others: in Hugging Face layout with tokenizer and settings, for CTranslate2, as ONNX."""
     from regard.exchange import send
 
-    written = [str(path) for path in send(run, to, folder)]
-    print(json.dumps({"to": to, "files": written}) if as_json else "\n".join(written))
-    if to == "hf":
+    sent = send(run, to, folder, check)
+    if as_json:
+        print(json.dumps({"to": to, "files": sent.files, **told(sent.checked)}))
+        return insist(sent.checked, folder)
+    print("\n".join(sent.files))
+    show(sent.checked)
+    insist(sent.checked, folder)
+    if to == "hf" and not check:
         hint(f"regard import {quote(str(folder))} --check")
+
+
+def told(checked: Checked | None) -> dict[str, Any]:
+    """A comparison as fields."""
+    return {} if checked is None else asdict(checked)
+
+
+def show(checked: Checked | None) -> None:
+    if checked is not None:
+        print(f"difference   {checked.largest_difference:.2g} at most, from transformers on random tokens with pads")
+        print(f"texts        {checked.texts} compared through both tokenizers and both models")
+
+
+def insist(checked: Checked | None, folder: Path) -> None:
+    if checked is not None:
+        checked.insist(folder)

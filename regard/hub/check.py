@@ -32,9 +32,12 @@ def reference(folder: Path, found: Imported) -> Any:
 
 
 @torch.no_grad()
-def largest_difference(folder: Path, found: Imported, seed: int = 0) -> float:
-    """The largest difference of any output at a real position, over inputs without pads and with them on each side."""
-    theirs, ours = reference(folder, found), found.model.float()
+def largest_difference(folder: Path, found: Imported, seed: int = 0, theirs: Any = None) -> float:
+    """The largest difference of any output at a real position, over inputs without pads and with them on each side.
+
+    `theirs`: the same folder, where transformers has loaded it already.
+    """
+    theirs, ours = theirs or reference(folder, found), found.model.float()
     luck = torch.Generator().manual_seed(seed)
     if ours.encoder is not None and ours.encoder.embedding.table is None:
         s = found.plan.settings.model_dump()

@@ -1,0 +1,228 @@
+"""A folder's texts here and in transformers: the tokens that reach the model, and what it answers or writes.
+
+Random tokens compare two networks; a text goes through both tokenizers and both searches too, where most of what goes
+wrong between two libraries goes wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.core.model import Model
+from regard.data.tokenizer import MASK, Tokenizer
+from regard.decode.filler import Filler
+from regard.decode.pipeline import Translator
+from regard.decode.prompted import Prompted
+from regard.decode.writer import Writer
+from regard.errors import InputError, Mismatch
+from regard.hub.check import largest_difference, reference
+from regard.hub.load import imported
+from regard.noun import Parts
+from regard.tasks.classification import Classifier
+from regard.tasks.embedding import Embedder
+
+TEXTS = (
+    "The cat sleeps.",
+    "Été naïve : une œuvre, ça va ?",
+    "12,345.67 € in 2024, 3 × 4",
+    "don't stop -- it's \"fine\" (really)!",
+    "antidisestablishmentarianism",
+    "two  spaces,\ta tab",
+    "日本語 🐈",
+    "e\u0301 is é",
+    "a",
+    "[MASK] [SEP] [EOS] </s> <s> <|endoftext|>",
+)
+WRITTEN = 3  # texts that are written on from
+STEPS = 8  # tokens that are written
+CLOSE = 1e-3  # of scores
+
+
+@dataclass
+class Difference:
+    """The first text that comes out in another way."""
+
+    text: str
+    what: str  # tokens, scores or what was written
+    here: list[Any]
+    there: list[Any]
+
+
+@dataclass
+class Checked:
+    """How a folder compares with what transformers makes of it."""
+
+    largest_difference: float  # of any output, on random tokens with pads
+    texts: int  # that were compared; 0 where there is no tokenizer
+    difference: Difference | None
+
+    def insist(self, folder: Path) -> None:
+        """Raise where the two differ."""
+        if self.largest_difference > CLOSE:
+            raise Mismatch(f"{folder}: outputs differ from those of transformers by {self.largest_difference:.2g}")
+        if self.difference is not None:
+            found = self.difference
+            told = (
+                f"{found.what} of {found.text!r} differ:\n  here          {found.here}\n  transformers  {found.there}"
+            )
+            raise Mismatch(f"{folder}: {told}")
+
+
+def compare(folder: Path, given: Parts) -> Checked:
+    """Compare a folder as transformers reads it with itself as it is read here, or with the run that it came from."""
+    arrived = imported(folder)
+    theirs = reference(folder, arrived)
+    gap = largest_difference(folder, arrived, theirs=theirs)
+    if given.lexicon is None:
+        return Checked(gap, 0, None)
+    given.model.float()
+    speaker = given.speaker(str(folder))
+    ask = next((ask for kind, ask in ASKED.items() if isinstance(speaker, kind)), None)
+    if ask is None:
+        return Checked(gap, 0, None)
+    tokenizer, count = tokenizer_of(folder), 0
+    for number, text in enumerate(TEXTS):
+        try:
+            found = ask(speaker, Theirs(theirs, tokenizer), text, number < WRITTEN)
+        except InputError:
+            continue  # longer than the model reads
+        count += 1
+        if found is not None:
+            return Checked(gap, count, found)
+    return Checked(gap, count, None)
+
+
+def tokenizer_of(folder: Path) -> Any:
+    """The folder's tokenizer as transformers loads it."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # whatever a stranger's library raises
+        raise Mismatch(f"{folder}: transformers can't load its tokenizer: {error}") from None
+
+
+@dataclass
+class Theirs:
+    """A model and its tokenizer, as transformers loads them."""
+
+    model: Any
+    tokenizer: Any
+
+    def read(self, *texts: str) -> Any:
+        return self.tokenizer(*texts, return_tensors="pt")
+
+    @torch.no_grad()
+    def scores(self, words: Any) -> Tensor | None:
+        answer = self.model(**words)
+        return next((answer[name] for name in ("logits", "prediction_logits") if name in answer), None)
+
+    @torch.no_grad()
+    def write(self, words: Any) -> list[int]:
+        """The tokens that it writes; one more than is compared, since the last may be forced to be the end."""
+        found = self.model.generate(**words, max_new_tokens=STEPS + 1, do_sample=False, num_beams=1)[0].tolist()
+        return found[1 if self.model.config.is_encoder_decoder else len(words["input_ids"][0]) :][:STEPS]
+
+
+@dataclass
+class Heard:
+    """What a network was given first, and what it answered."""
+
+    rows: list[Tensor] = field(default_factory=list)
+    scores: list[Tensor] = field(default_factory=list)
+
+    def difference(self, text: str, tokenizer: Tokenizer, theirs: Theirs, words: Any) -> Difference | None:
+        """Where tokens differ, or else scores."""
+        rows = self.rows[0].tolist() if self.rows else [[]]
+        there = words["input_ids"].tolist()
+        if rows != there:
+            return Difference(text, "tokens", tokenizer.pieces(rows[0]), tokenizer.pieces(there[0]))
+        expected = theirs.scores(words) if self.scores else None
+        if expected is None or bool((expected - self.scores[0]).abs().max() <= CLOSE):
+            return None
+        return Difference(text, "scores", self.scores[0].flatten().tolist()[:9], expected.flatten().tolist()[:9])
+
+
+@contextmanager
+def overheard(network: Model) -> Iterator[Heard]:
+    """Listen to what a network is given, whoever asks it."""
+    heard, stack = Heard(), network.encoder or network.decoder
+    assert stack is not None
+    hooks = (
+        stack.embedding.register_forward_pre_hook(lambda _, given: heard.rows.append(given[0])),
+        network.register_forward_hook(lambda _, given, found: heard.scores.append(found)),
+    )
+    try:
+        yield heard
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def written(text: str, tokenizer: Tokenizer, here: list[str], theirs: Theirs, words: Any) -> Difference | None:
+    """Where two continuations part."""
+    here, there = here[:STEPS], tokenizer.pieces(theirs.write(words))
+    if tokenizer.pieces([tokenizer.end])[0] not in here:  # the context was full
+        there = there[: len(here)]
+    return None if here == there else Difference(text, "continuations", here, there)
+
+
+def ask_writer(speaker: Writer, theirs: Theirs, text: str, on: bool) -> Difference | None:
+    words = theirs.read(text)
+    with overheard(speaker.network) as heard:
+        found = speaker.write(text, sample=False, maximum=STEPS + 1 if on else 1)[0]
+    first = heard.difference(text, speaker.tokenizer, theirs, words)
+    return first or (written(text, speaker.tokenizer, found.tokens, theirs, words) if on else None)
+
+
+def ask_translator(speaker: Translator, theirs: Theirs, text: str, on: bool) -> Difference | None:
+    words, network = theirs.read(text), speaker.network
+    joined = isinstance(network, Prompted)  # a decoder alone reads the separator with what it writes
+    assert isinstance(network, Prompted | Model)
+    with overheard(network.model if isinstance(network, Prompted) else network) as heard:
+        found = speaker.translate(text, beam=1, maximum=STEPS + 1)
+    first = None if joined else heard.difference(text, speaker.source, theirs, words)
+    return first or (written(text, speaker.target, found.tokens, theirs, words) if on or joined else None)
+
+
+def ask_classifier(speaker: Classifier, theirs: Theirs, text: str, on: bool) -> Difference | None:
+    pairs = ((text, TEXTS[0]),) if speaker.lexicon.tokenizer.separator is not None else ()
+    for texts in ((text,), *pairs):
+        with overheard(speaker.network) as heard:
+            speaker.classify(*texts)
+        found = heard.difference(" | ".join(texts), speaker.lexicon.tokenizer, theirs, theirs.read(*texts))
+        if found is not None:
+            return found
+    return None
+
+
+def ask_filler(speaker: Filler, theirs: Theirs, text: str, on: bool) -> Difference | None:
+    mask = speaker.tokenizer.mask
+    if mask is None:
+        raise InputError("there is nothing to fill in")
+    with overheard(speaker.network) as heard:
+        speaker.fill(f"{text} {MASK}")
+    shown = f"{text} {MASK}".replace(MASK, speaker.tokenizer.pieces([mask])[0])
+    return heard.difference(shown, speaker.tokenizer, theirs, theirs.read(shown))
+
+
+def ask_embedder(speaker: Embedder, theirs: Theirs, text: str, on: bool) -> Difference | None:
+    with overheard(speaker.network) as heard:
+        speaker.embed([text])
+    return heard.difference(text, speaker.tokenizer, theirs, theirs.read(text))
+
+
+ASKED: dict[type, Callable[[Any, Theirs, str, bool], Difference | None]] = {
+    Writer: ask_writer,
+    Translator: ask_translator,
+    Classifier: ask_classifier,
+    Filler: ask_filler,
+    Embedder: ask_embedder,
+}

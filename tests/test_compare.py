@@ -1,0 +1,94 @@
+"""Texts through both tokenizers and both models: what agrees, and what is said where something doesn't."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.compare import TEXTS, Checked
+from regard.errors import Mismatch
+from tests.test_cli import regard
+from tests.test_outgoing import BERT, BESIDE, LLAMA, LLAMA_KEYS, came, opus, spelled
+from tests.test_tasks import ENCODER, FINE, FIRST, RUNS, train
+from tests.test_verbs import told
+
+PAIR = {"kind": "transformer-tiny", "width": 16, "depth": 1, "heads": 2, "hidden": 32, "dropout": 0.0}
+TREES: dict[str, dict[str, Any]] = {
+    **{name: RUNS[name] for name in ("language", "masking", "classification", "embedding")},
+    "tagging": {"task": "tagging", "corpus": FIRST, "model": ENCODER},
+    "translation": {"task": "translation", "corpus": FIRST, "model": PAIR},
+    "a decoder alone": RUNS["translation"],
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_what_was_trained_here_reads_and_writes_alike_elsewhere(tmp_path: Path, name: str) -> None:
+    done = train(tmp_path, TREES[name], "train.evaluate=0", "train.steps=4")
+    assert done.returncode == 0, done.stderr
+    (found,) = told(regard("export", str(tmp_path / "run"), str(tmp_path / "out"), "--check", "--json"))
+    assert found["largest_difference"] < 1e-4
+    assert found["difference"] is None
+    assert found["texts"] >= (0 if name == "tagging" else len(TEXTS) - 3)
+
+
+def llama(folder: Path) -> None:
+    came("llama", folder, spelled(LLAMA, "<s> $A"), BESIDE, **LLAMA_KEYS)
+
+
+def bert(folder: Path) -> None:
+    engine = spelled(BERT, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1")
+    keys = {"pad_token_id": 0, "bos_token_id": None, "eos_token_id": None}
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "token_type_ids"]}
+    came("bert classes", folder, engine, {"tokenizer_config.json": json.dumps(config).encode()}, **keys)
+
+
+@pytest.mark.filterwarnings("ignore:Recommended")
+@pytest.mark.parametrize("make", [llama, bert, opus])
+def test_what_comes_from_elsewhere_reads_and_writes_alike_here(tmp_path: Path, make: Any) -> None:
+    make(tmp_path / "came")
+    shown = regard("import", str(tmp_path / "came"), "--check")
+    assert shown.returncode == 0, shown.stderr
+    assert "texts" in shown.stdout
+    (found,) = told(regard("import", str(tmp_path / "came"), "--check", "--json"))
+    assert found["texts"] >= len(TEXTS) - 3
+    assert found["difference"] is None
+
+
+def test_the_first_text_that_differs_is_told_with_both_lists_of_tokens(tmp_path: Path) -> None:
+    """transformers' BertTokenizer lowers letters by a setting of its own; tokenizer.json doesn't."""
+    bert(tmp_path / "came")
+    config = {"tokenizer_class": "BertTokenizer", "do_lower_case": True}
+    (tmp_path / "came" / "tokenizer_config.json").write_text(json.dumps(config))
+    done = regard("import", str(tmp_path / "came"), "--check", "--json")
+    assert done.returncode == 4
+    found = json.loads(done.stdout)["difference"]
+    assert found["text"] == TEXTS[0]
+    assert found["what"] == "tokens"
+    assert found["here"][:3] == ["[CLS]", "T", "h"]
+    assert found["there"] != found["here"]
+    assert "tokens of 'The cat sleeps.' differ" in done.stderr
+
+
+def test_outputs_that_differ_end_in_an_error() -> None:
+    with pytest.raises(Mismatch, match=r"by 0\.5"):
+        Checked(0.5, 0, None).insist(Path("folder"))
+    Checked(1e-5, 3, None).insist(Path("folder"))
+
+
+def test_only_what_transformers_reads_is_compared_with_it(tmp_path: Path) -> None:
+    llama(tmp_path / "came")
+    done = regard("export", str(tmp_path / "came"), str(tmp_path / "x"), "--to", "onnx", "--check")
+    assert done.returncode != 0
+    assert "--to hf" in done.stderr
+
+
+def test_a_fine_tuned_model_reads_and_writes_alike_elsewhere(tmp_path: Path) -> None:
+    llama(tmp_path / "came")
+    tree = {"task": {"kind": "language", "context": 64}, "corpus": FIRST, "start": str(tmp_path / "came")}
+    assert train(tmp_path, {**tree, "train": {**FINE, "evaluate": 0}}).returncode == 0
+    (found,) = told(regard("export", str(tmp_path / "run"), str(tmp_path / "out"), "--check", "--json"))
+    assert found["difference"] is None
+    assert found["texts"] > 3
