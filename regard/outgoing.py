@@ -36,10 +36,8 @@ SENTENCES = ("modules.json", "sentence_bert_config.json", "config_sentence_trans
 MODULES = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
 # what a config.json says of labels beside their names: their number, and how scores become answers
 ANSWERS = ("num_labels", "_num_labels", "problem_type", "sentence_transformers", "sbert_ce_default_activation_function")
-NOTICE = (
-    "> **This model was changed.** It was trained further with regard (task: {task}), from the model that came with "
-    "this page.\n> What the page says of data, results and use is about that one.\n"
-)
+NOTICE = "> **This model was changed.** It was trained further with regard (task: {task}), from a model of others.\n"
+ABOUT = "> What this page says of data, results and use is about that one.\n"
 
 
 def beside(given: Parts, plan: Plan, noun: str) -> dict[str, bytes]:
@@ -221,7 +219,7 @@ def noticed(page: bytes, task: TaskSpec) -> bytes:
         after = page.find(b"\n", end + 4) if end >= 0 else -1
         if after >= 0:
             head, rest = page[: after + 1], page[after + 1 :]
-    return head + notice + (b"\n" + rest if rest else b"")
+    return head + notice + (ABOUT.encode() + b"\n" + rest if rest else b"")
 
 
 def template(task: TaskSpec, tokenizer: Tokenizer) -> Tree:

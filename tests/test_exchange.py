@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from itertools import islice
 from pathlib import Path
@@ -120,6 +121,17 @@ def test_a_folder_that_is_there_is_left_alone(run: Path, sent: Path) -> None:
     assert "is there already" in done.stderr
     assert (sent / "config.json").read_bytes() == before
     assert not list(sent.parent.glob("*.tmp-*"))
+
+
+@pytest.mark.parametrize("to", ["hf", "ctranslate2"])
+def test_a_strangers_folder_where_we_write_aside_is_left_alone(run: Path, to: str, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    strange = tmp_path / f"out.tmp-{os.getpid()}"
+    strange.mkdir()
+    (strange / "mine.txt").write_text("mine")
+    done = regard("export", str(run), str(tmp_path / "out"), "--to", to)
+    assert done.returncode == 4
+    assert (strange / "mine.txt").read_text() == "mine"
 
 
 def test_a_model_without_a_place_in_that_layout_is_refused(tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ They are written from the blocks, whatever the family: what a block has and CTra
 from __future__ import annotations
 
 import math
-import os
-import shutil
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
@@ -23,6 +21,7 @@ from regard.core.stack import Stack, StackSpec
 from regard.core.view import View
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
+from regard.hub.save import placed
 from regard.mixers.attention import Attention
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import FeedForward
@@ -65,25 +64,12 @@ def converted(
     spec.config.bos_token, spec.config.eos_token = names[target.begin], names[target.end]
     spec.config.unk_token = names[target.unknown]
     spec.config.layer_norm_epsilon = _norm(model.spec.decoder).eps
-    return _saved(spec, folder, files)
-
-
-def _saved(spec: Any, folder: Path, files: Mapping[str, bytes]) -> list[Path]:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RegardError(f"{folder}: is there already", "another folder")
-    aside = folder.with_name(f"{folder.name}.tmp-{os.getpid()}")
-    try:
-        aside.mkdir(parents=True)
+    with placed(folder) as place:
         spec.validate()
         spec.optimize()
-        spec.save(str(aside))
+        spec.save(str(place))
         for name, content in files.items():
-            (aside / name).write_bytes(content)
-        if folder.exists():
-            folder.rmdir()
-        os.replace(aside, folder)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+            (place / name).write_bytes(content)
     return sorted(folder.iterdir())
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from torch import Tensor
 from regard.core.model import Model, ModelSpec
 from regard.core.spec import quoted
 from regard.errors import CheckpointError, RegardError
+from regard.files import aside
 from regard.hub.load import WEIGHTS, Plan, planned
 from regard.models import Family, Settings, families
 
@@ -135,29 +137,37 @@ def carried(config: Mapping[str, Any], settings: Mapping[str, Any], plan: Plan) 
     return told | {key: value for key, value in after.items() if key not in before or before[key] != value}
 
 
-def exported(plan: Plan, model: Model, folder: Path, files: Mapping[str, bytes] | None = None) -> list[Path]:
-    """Write a folder, whole or not at all; `files`: beside the weights, a config.json of its own among them."""
+@contextmanager
+def placed(folder: Path) -> Iterator[Path]:
+    """A new folder, whole or not at all: it is filled aside, and one rename puts it in place."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RegardError(f"{folder}: is there already", "another folder")
-    aside = folder.with_name(f"{folder.name}.tmp-{os.getpid()}")
+    beside = aside(folder)
     try:
-        aside.mkdir(parents=True)
+        beside.mkdir(parents=True)  # what has that name already isn't ours, and stays
+        try:
+            yield beside
+            if folder.exists():
+                folder.rmdir()
+            os.replace(beside, folder)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+    except OSError as error:
+        raise CheckpointError(f"{folder}: {error.strerror or error}") from None
+
+
+def exported(plan: Plan, model: Model, folder: Path, files: Mapping[str, bytes] | None = None) -> list[Path]:
+    """Write a folder, whole or not at all; `files`: beside the weights, a config.json of its own among them."""
+    with placed(folder) as place:
         tensors = tensors_of(plan, model)
-        save_file(tensors, str(aside / WEIGHTS), metadata={"format": "pt"})
-        (aside / WEIGHTS).chmod(0o644)  # the library writes it for its owner alone
+        save_file(tensors, str(place / WEIGHTS), metadata={"format": "pt"})
+        (place / WEIGHTS).chmod(0o644)  # the library writes it for its owner alone
         usual = {"config.json": json.dumps(config_of(plan) | dtypes(model), indent=2).encode()}
         for name, content in {**usual, **(files or {})}.items():
-            (aside / name).parent.mkdir(exist_ok=True)
-            (aside / name).write_bytes(content)
-        read = planned(json.loads((aside / "config.json").read_bytes()), names=tensors)
+            (place / name).parent.mkdir(exist_ok=True)
+            (place / name).write_bytes(content)
+        read = planned(json.loads((place / "config.json").read_bytes()), names=tensors)
         lacking = differences(_essence(model.spec.model_dump()), _essence(read.spec.model_dump()))
         if lacking:
             raise _no_place(str(folder), [f"its config.json says something else: {_few(lacking)}"])
-        if folder.exists():
-            folder.rmdir()
-        os.replace(aside, folder)
-    except OSError as error:
-        raise CheckpointError(f"{folder}: {error.strerror}") from None
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
     return sorted(path for path in folder.rglob("*") if path.is_file())
