@@ -71,8 +71,7 @@ def made(given: Parts, lexicon: Lexicon, plan: Plan) -> dict[str, bytes]:
 def returned(given: Parts, origin: Origin, plan: Plan) -> dict[str, bytes]:
     """The files that came with a model, changed where the model was."""
     files, came = dict(origin.files), origin.json("config.json")
-    assert given.family is not None
-    config = carried(came, given.family, plan)
+    config = carried(came, plan)
     if given.task is not None:
         assert given.lexicon is not None
         kind = dtypes(given.model)

@@ -128,11 +128,10 @@ def dtypes(model: Model) -> dict[str, str]:
     return {"dtype": name, "torch_dtype": name}
 
 
-def carried(config: Mapping[str, Any], settings: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
-    """A config.json as it came, with what has changed between the settings that it stood for and those of a plan."""
-    named = config.get("architectures") or [next(iter(plan.layout.heads))]
-    came = Plan(plan.kind, plan.family, plan.layout, plan.family.settings.parse(settings), named[0], {})
-    before, after = config_of(came), config_of(replace(plan, config={}))
+def carried(config: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """A config.json as it came, with what differs between the settings that it stands for and those of a plan."""
+    came = planned(config, names=plan.table().names())
+    before, after = (config_of(replace(each, config={})) for each in (came, plan))
     told = {key: value for key, value in config.items() if key not in before or key in after}
     return told | {key: value for key, value in after.items() if key not in before or before[key] != value}
 
