@@ -98,7 +98,7 @@ def plan(document: Document) -> Plan:
         known = like(spec) if origin is None else origin.lexicon
         task = suited(spec, made)
         limits = (spec.batches.longest, Path(spec.data), Path(folder))
-        meta = lambda lexicon: described(spec, lexicon, made).build("meta")  # noqa: E731
+        meta = lambda lexicon: described(spec, lexicon, origin).build("meta")  # noqa: E731
         prepared, _ = prepare(sampled, task, spec.tokenizer, *limits, known, meta)
         # a sample has fewer words than the corpus; the model gets as many as the run will have at most
         learned = spec.tokenizer.pieces in LEARNED and spec.tokenizer.like is None and origin is None

@@ -280,7 +280,7 @@ class Run:
         made = None if origin is None else origin.model.spec
 
         def drawn(lexicon: Lexicon) -> Model:
-            return described(spec, lexicon, made).build("meta")
+            return described(spec, lexicon, origin).build("meta")
 
         if ready is not None and ready.suits(drawn(ready.lexicon)):
             shutil.copytree(ready.folder, data, ignore=lambda _, names: [n for n in names if not OURS.fullmatch(n)])

@@ -102,7 +102,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_translator_of_others_writes_as_transformers_does(tmp_path: Path, name: str) -> None:
     model = saved(tmp_path / "model", "marian", **SETTINGS[name])
-    keep(imported(tmp_path / "model"), tmp_path / "model", tmp_path / "kept")
+    keep(imported(tmp_path / "model"), tmp_path / "kept")
     ends = SETTINGS[name].get("eos_token_id", [1])
     expected = [theirs(model, text, tuple(ends)) for text in TEXTS]
     for noun in ("model", "kept"):
@@ -118,7 +118,7 @@ ALONE = ("greedy", "several ends", "suppressed", "not first", "bad words", "no r
 @pytest.mark.parametrize("name", ALONE)
 def test_a_writer_of_others_writes_as_transformers_does(tmp_path: Path, name: str) -> None:
     model = saved(tmp_path / "model", "llama", **SETTINGS[name], do_sample=False)
-    keep(imported(tmp_path / "model"), tmp_path / "model", tmp_path / "kept")
+    keep(imported(tmp_path / "model"), tmp_path / "kept")
     ends = SETTINGS[name].get("eos_token_id", [1])
     expected = [theirs(model, text, tuple(ends)) for text in TEXTS]
     for noun in ("model", "kept"):
@@ -191,7 +191,7 @@ def test_what_cannot_be_computed_is_refused_by_name(tmp_path: Path, key: str, va
 
 def test_every_end_is_kept_with_a_lexicon_and_older_ones_load(tmp_path: Path) -> None:
     saved(tmp_path / "model", "llama", eos_token_id=[3, 1])
-    keep(imported(tmp_path / "model"), tmp_path / "model", tmp_path / "kept")
+    keep(imported(tmp_path / "model"), tmp_path / "kept")
     assert load(str(tmp_path / "model")).tokenizer.ends == (3, 1)
     assert load(str(tmp_path / "kept")).tokenizer.ends == (3, 1)
     words = imported(tmp_path / "model").tokenizers

@@ -52,7 +52,7 @@ def pipeline(folder: Path) -> Any:
 )
 def test_a_head_answers_as_its_config_says(tmp_path: Path, output: str, settings: dict[str, Any]) -> None:
     folder = bert(tmp_path / "model", **settings)
-    keep(imported(folder), folder, tmp_path / "kept")
+    keep(imported(folder), tmp_path / "kept")
     expected = [{item["label"]: item["score"] for item in found} for found in pipeline(folder)(TEXTS)]
     for noun in ("model", "kept"):
         ours = load(str(tmp_path / noun))

@@ -49,7 +49,7 @@ def saved(folder: Path, kind: str, config: Any, **keys: Any) -> Any:
 
 def speakers(folder: Path) -> list[Any]:
     """From the folder, and from a run that keeps it."""
-    keep(imported(folder), folder, folder.parent / "kept")
+    keep(imported(folder), folder.parent / "kept")
     return [load(str(folder)), load(str(folder.parent / "kept"))]
 
 

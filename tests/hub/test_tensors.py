@@ -41,7 +41,7 @@ def test_a_tied_head_that_the_file_has_otherwise_is_used_as_it_is(tmp_path: Path
     found = imported(folder)
     assert found.unused == []
     assert largest_difference(folder, found) <= CLOSE  # transformers doesn't tie them either
-    keep(found, folder, tmp_path / "kept")
+    keep(found, tmp_path / "kept")
     tokens = torch.arange(5)[None]
     kept = parts(str(tmp_path / "kept"), "cpu").model
     assert torch.equal(kept(tokens), found.model(tokens))
