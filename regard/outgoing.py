@@ -15,10 +15,10 @@ from typing import Any
 from tokenizers import Tokenizer as Engine
 
 from regard.data.lexicon import Lexicon
+from regard.data.origin import Origin
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.hub.load import Plan
-from regard.data.origin import Origin
 from regard.hub.save import carried, config_of, dtypes
 from regard.hub.words import tokenizers
 from regard.noun import Parts
