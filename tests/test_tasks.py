@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -243,10 +244,13 @@ def test_fine_tuning_begins_with_another_runs_weights_and_tokens(
 
 def test_a_run_that_was_fine_tuned_can_be_moved_away_from_its_start(runs: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    tree = {"task": {"kind": "language", "context": 32}, "corpus": FIRST, "start": str(runs["language"]), "train": FINE}
+    start = tmp_path / "start"
+    shutil.copytree(runs["language"], start)
+    tree = {"task": {"kind": "language", "context": 32}, "corpus": FIRST, "start": str(start), "train": FINE}
     assert train(tmp_path / "a", tree, "train.steps=2").returncode == 0
     (tmp_path / "a" / "run").rename(tmp_path / "b")
-    done = regard("resume", str(tmp_path / "b"), "train.steps=4", "start=/nowhere", "--json")
+    shutil.rmtree(start)
+    done = regard("resume", str(tmp_path / "b"), "train.steps=4", "--json")
     assert told(done)[0]["steps"] == 4
 
 
