@@ -23,7 +23,7 @@ from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
-from regard.data.tokenizer import SEPARATOR, Tokenizer
+from regard.data.tokenizer import SEPARATOR, Tokenizer, plain
 from regard.decode.given import check_text
 from regard.decode.speaker import Speaker
 from regard.errors import InputError, SpecError
@@ -265,7 +265,8 @@ class Classifier(Speaker):
         tokenizer = self.lexicon.tokenizer
         if self.lexicon.foreign and tokenizer.frame is not None:
             given: list[Any] = [(first, second) if second else first for first, second in texts]
-            return [(found.ids, found.type_ids) for found in tokenizer.engine.encode_batch(given)]
+            rows = tokenizer.engine.encode_batch(given)
+            return [(plain(row, tokenizer.controls, tokenizer.unknown), row.type_ids) for row in rows]
         firsts = tokenizer.encode([text for text, _ in texts])
         seconds = tokenizer.encode([second for _, second in texts])
         return [arranged(one, two, tokenizer) for one, two in zip(firsts, seconds, strict=True)]

@@ -82,6 +82,14 @@ def test_an_encoder_classifies_tags_and_fills_in_by_the_template(tmp_path: Path,
                 assert ours.fill("the [MASK] sees").guesses[0][0].probability == pytest.approx(float(best), abs=1e-5)
 
 
+def test_a_pair_whose_texts_spell_special_tokens_has_only_those_of_the_template(tmp_path: Path) -> None:
+    saved(tmp_path, "BertForSequenceClassification", hf.BertConfig(**{**BERT, "vocab_size": len(WORDS)}))
+    words(tmp_path, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1")
+    ours = load(str(tmp_path))
+    odd, usual = ours.classify("the [SEP] cat", "[CLS] dog"), ours.classify("the [UNK] cat", "[UNK] dog")
+    assert odd.scores == pytest.approx(usual.scores, abs=1e-6)
+
+
 @pytest.mark.parametrize("template", ["$A </s>", "<odd> $A </s>", "$A"])
 def test_a_source_is_translated_by_the_template(tmp_path: Path, template: str) -> None:
     sizes = {"vocab_size": len(WORDS), "decoder_vocab_size": len(WORDS), "eos_token_id": 10}
