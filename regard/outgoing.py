@@ -63,6 +63,8 @@ def made(given: Parts, lexicon: Lexicon, plan: Plan) -> dict[str, bytes]:
         "tokenizer.json": tree if lexicon.foreign else tree | {"post_processor": template(task, tokenizer)},
         "tokenizer_config.json": {"tokenizer_class": FAST, **_pieces(tokenizer, names), **inputs(given)},
     }
+    if task.kind != "masking":  # where a text that spells a mask means one
+        trees["tokenizer_config.json"]["split_special_tokens"] = True  # what spells a special token is text, as here
     if translates(task) or task.kind == "language":
         trees["generation_config.json"] = keys | ({"num_beams": 5, "max_length": 512} if translates(task) else {})
     return {name: dumped(content) for name, content in trees.items()}

@@ -171,7 +171,7 @@ def trained(folder: Path, **model: Any) -> Path:
     """A run that has learned enough for its sentences to differ."""
     file = folder / "run.yaml"
     file.write_text(json.dumps({**document(folder / "run").tree, "model": {**TINY, **model}}))
-    done = regard("train", str(file), "train.steps=40", "train.evaluate=0", "train.save=40")
+    done = regard("train", str(file), "train.steps=80", "train.evaluate=0", "train.save=80")
     assert done.returncode == 0, done.stderr
     return folder / "run"
 
