@@ -111,14 +111,7 @@ def labelled(config: Tree, task: TaskSpec, lexicon: Lexicon) -> Tree:
     """The labels that were learned, in place of those that came; here one label of several holds."""
     if not lexicon.labels:
         return config
-    before = (
-        "num_labels",
-        "_num_labels",
-        "problem_type",
-        "sentence_transformers",
-        "sbert_ce_default_activation_function",
-    )
-    kept = {key: value for key, value in config.items() if key not in before}
+    kept = {key: value for key, value in config.items() if key not in ANSWERS}
     return kept | named(lexicon.labels)
 
 

@@ -61,11 +61,13 @@ class Walk:
     def words(self) -> list[str]:
         """A verb, and a place that may or may not be fit for it."""
         chance, root = self.chance, self.root
+        runs = [name for name in PLACES if (root / name / "run.yaml").exists()]
         place, other = (str(root / chance.choice(PLACES)) for _ in range(2))
+        there = str(root / chance.choice(runs)) if runs and chance.random() < 0.8 else place
         config = str(root / "config.yaml")
         verbs: list[list[str]] = [
             ["train", config, f"out={place}"],
-            ["train", config, f"out={place}", f"start={other}", "model=null", "train.adapt=lora"],
+            ["train", config, f"out={place}", f"start={there}", "model=null", "train.adapt=lora"],
             [
                 "train",
                 config,
@@ -73,18 +75,18 @@ class Walk:
                 f"data={other}/data",
                 "corpus={kind: files, train: {kind: documents, path: x}}",
             ],
-            ["resume", place],
-            ["resume", place, f"train.steps={chance.randrange(5, 40)}"],
-            ["resume", place, chance.choice(["model.width=32", "seed=3", "train.ema=0.9", "corpus.train=5", "x=1"])],
-            ["average", place, "--last", "2"],
-            ["eval", place, "--out", f"{other}/translations.txt", "--record", f"{root}/results.md"],
+            ["resume", there],
+            ["resume", there, f"train.steps={chance.randrange(5, 40)}"],
+            ["resume", there, chance.choice(["model.width=32", "seed=3", "train.ema=0.9", "corpus.train=5", "x=1"])],
+            ["average", there, "--last", "2"],
+            ["eval", there, "--out", f"{other}/translations.txt", "--record", f"{root}/results.md"],
             ["import", place, "--out", other],
-            ["export", place, other],
-            ["embed", place, str(root / "config.yaml"), "--index", f"{other}/index"],
-            ["verify", place, "--steps", "2"],
+            ["export", there, other],
+            ["embed", there, str(root / "config.yaml"), "--index", f"{other}/index"],
+            ["verify", there, "--steps", "2"],
             ["demo", "--out", str(root / "demo"), "--tokens", "1000"],
         ]
-        return chance.choice(verbs)
+        return verbs[0] if chance.random() < 0.25 else chance.choice(verbs)
 
     def act(self) -> None:
         words, killing = self.words(), self.chance.random() < 0.6

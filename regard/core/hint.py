@@ -96,12 +96,16 @@ def reach(ours: str, names: list[str]) -> str | None:
 def nearest(word: str, names: list[str]) -> str | None:
     """The one known word that is a slip away; none where two are as near. Other digits are another thing: 7b, 8b."""
     word, most = word.lower(), 1 if len(word) < 7 else 2
-    digits = re.sub(r"\D", "", word)
-    alike = [name for name in names if abs(len(name) - len(word)) <= most and re.sub(r"\D", "", name) == digits]
+    alike = [name for name in names if abs(len(name) - len(word)) <= most and digits(name) == digits(word)]
     ranked = sorted((slips(word, name.lower()), name) for name in alike)
     if not ranked or ranked[0][0] > most or (len(ranked) > 1 and ranked[0][0] == ranked[1][0]):
         return None
     return ranked[0][1]
+
+
+def digits(word: str) -> str:
+    """The digits of a word; one that was typed twice counts once."""
+    return re.sub(r"(\d)\1+", r"\1", re.sub(r"\D", "", word))
 
 
 def slips(one: str, other: str) -> int:

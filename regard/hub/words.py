@@ -67,9 +67,17 @@ def _wrapped(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokeniz
             raise DataError(f"{folder}/config.json: {name}: {number!r} isn't a token of {size}")
     # a model that never pads still needs something to fill rectangles with: nobody looks at it
     filled: dict[str, Any] = {name: 0 if number is None else number for name, number in ids.items()}
-    unknown = _known(engine, ("[UNK]", "<unk>")) or 0
+    unknown = _unknown(engine)
     further = tuple(dict.fromkeys(token for token in listed if token != filled["end"])) if mask is None else ()
     return Tokenizer(engine, 0.0, unknown=unknown, **filled, separator=closing, mask=mask, further=further)
+
+
+def _unknown(engine: Engine) -> int:
+    """What stands for text that it has no piece for, by what its file says or by the usual names."""
+    model = json.loads(engine.to_str())["model"]
+    names = [name for name in (model.get("unk_token"), "[UNK]", "<unk>") if isinstance(name, str)]
+    listed = model.get("unk_id")
+    return int(listed) if isinstance(listed, int) else _known(engine, names) or 0
 
 
 def _known(engine: Engine, names: Sequence[str]) -> int | None:
