@@ -198,11 +198,11 @@ class Prepared:
     @property
     def limits(self) -> dict[str, int]:
         """Positions of the stacks of the model that it was made ready for, as it is trained."""
-        return dict(self.facts.get("limits", [{}])[0])
+        return dict(self.facts["limits"][0])
 
     def suits(self, model: Model) -> bool:
         """Whether it was made ready for a model with as many positions."""
-        return bool(self.facts.get("limits", [{}, {}]) == _limits(model))
+        return bool(self.facts["limits"] == _limits(model))
 
     def has(self, split: Split) -> bool:
         return split in self.facts["samples"]
@@ -253,9 +253,12 @@ def _facts(folder: Path) -> dict[str, Any]:
         sound = sound and all(type(most) is int for most in facts["columns"].values())
         sound = sound and set(_files(facts["columns"])) <= set(facts["files"]) and bool(facts["columns"])
         sound = sound and "train" in facts["samples"]
+        facts.setdefault("limits", [{}, {}])  # of a corpus that was made ready before there were any
+        sound = sound and len(facts["limits"]) == 2
+        sound = sound and all(type(most) is int for part in facts["limits"] for most in part.values())
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror}", "train again: the corpus was never made ready") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         sound = False
     if not sound:
         raise CheckpointError(f"{path}: damaged")

@@ -15,7 +15,7 @@ from regard.data.corpus import CorpusSpec
 from regard.data.log import Log
 from regard.data.prepared import prepare
 from regard.data.tokenizer import TokenizerSpec
-from regard.errors import DataError, SpecError
+from regard.errors import CheckpointError, DataError, SpecError
 from regard.models import preset
 from regard.run import Run
 from regard.tasks.language import Language
@@ -191,3 +191,16 @@ def test_what_is_remarked_is_no_reason_to_stop() -> None:
     log = Log("stop")
     log.remark("a:1", "altered by bpe: …")
     assert json.loads(json.dumps(log.reasons)) == {"altered by bpe": 1}
+
+
+@pytest.mark.parametrize("limits", ["x", [], [{}, 1], [{"encoder": "1"}, {}], {"a": {}, "b": {}}])
+def test_damaged_limits_are_found_out(tmp_path: Path, limits: Any) -> None:
+    run = Run.begin(Document(tree(tmp_path, "source", {"train": [2, 3]})))
+    path = run.folder / "data" / "data.json"
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps(facts | {"limits": limits}))
+    with pytest.raises(CheckpointError, match=r"data.json: damaged"):
+        run.prepared()
+    del facts["limits"]
+    path.write_text(json.dumps(facts))
+    assert run.prepared().limits == {}  # made ready by an earlier version
