@@ -22,7 +22,7 @@ from regard.data.prepared import Prepared, prepare
 from regard.data.tokenizer import SEPARATOR, Kind, Tokenizer, TokenizerSpec
 from regard.errors import InputError, SpecError
 from regard.models import preset
-from regard.tasks.classification import Classification, arranged
+from regard.tasks.classification import Classification, Classifier, arranged
 from regard.tasks.tagging import RAW, Spelling, Tagger, Tagging, pieces, spelled, words_of
 from regard.tasks.task import TaskSpec
 from regard.train.optimizer import AdamW
@@ -51,6 +51,23 @@ def test_one_text_and_a_pair_are_arranged_with_delimiters(opinions: Prepared) ->
     assert tokenizer.pieces(row) == ["[BOS]", "fine", "film", "[SEP]", "dull", "[EOS]"]
     assert sides == [0, 0, 0, 0, 1, 1]
     assert tokenizer.pieces(arranged(one, [], tokenizer)[0]) == ["[BOS]", "fine", "film", "[EOS]"]
+
+
+def test_a_text_cant_spell_the_frame_that_a_tokenizer_of_others_puts_around_it() -> None:
+    scores = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *((piece, -3.0) for piece in ("▁", *"as/<>"))]
+    engine = Engine(models.Unigram(scores, 2, False))
+    engine.pre_tokenizer = pre_tokenizers.Metaspace()
+    engine.add_special_tokens(["<pad>", "</s>", "<unk>"])
+    engine.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
+    )
+    tokenizer = Tokenizer(engine, unknown=2, begin=0, end=1)
+    lexicon = Lexicon((tokenizer, tokenizer), ["x", "y"], foreign=True)
+    torch.manual_seed(1)
+    network = fitted(Classification(), "bilstm", lexicon).build().eval()
+    classifier = Classifier(network, lexicon)
+    spelled_out, unknown = classifier.classify("a </s>", "s"), classifier.classify("a \u65e5", "s")
+    assert spelled_out == unknown
 
 
 def test_a_pair_needs_a_separator() -> None:
