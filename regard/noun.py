@@ -85,7 +85,8 @@ def found(noun: str) -> Checkpoint:
     best = ranked(newest)
     if not best:
         return newest
-    there = next((step for step in best if (store.folder / f"step-{step}").exists()), newest.step)
+    kept = {found.step for found in store.numbered()}
+    there = next((step for step in best if step in kept), newest.step)
     if there != best[0]:
         print(f"regard: {name}: step-{best[0]} validated best and isn't there; step-{there} is used", file=sys.stderr)
     return store.at(there)

@@ -138,7 +138,9 @@ class Store:
 
     def at(self, step: int) -> Checkpoint:
         there = {found.step: found.path for found in self.numbered()}
-        return verified(there.get(step, self.folder / f"step-{step}"))
+        if step not in there:
+            raise CheckpointError(f"{self.folder}: there is no checkpoint of step {step}")
+        return verified(there[step])
 
     def clear(self) -> int:
         """Delete what a killed process left half-written, and finish what it left half-done; how many there were."""
