@@ -22,7 +22,7 @@ from regard.files import replace, reported
 from regard.lens import chart
 from regard.lens.grid import by_word
 from regard.noun import RUN, load
-from regard.run import Run, RunSpec
+from regard.run import Run, flat
 from regard.tasks.translation import evaluate, paired
 from regard.train.listener import history
 from regard.training import train
@@ -94,6 +94,7 @@ def recipe(name: str, out: Path, tokens: int) -> Document:
             "evaluate": 0,
             "save": 100_000,
         },
+        "seed": 1,
         "out": str(out / name.replace(" ", "-")),
     }
     return Document(tree)
@@ -119,8 +120,10 @@ def _clear(out: Path, tokens: int) -> None:
     own = {Path(recipe(name, out, tokens).tree["out"]): name for name in MODELS}
     runs = [Run.open(folder) for folder in own if (folder / RUN).exists()]
     for run in runs:
-        asked = RunSpec.parse(recipe(own[run.folder], out, run.spec.train.tokens or tokens).tree)
-        if Run(run.folder, asked).digest != run.digest:
+        asked = flat(recipe(own[run.folder], out, run.spec.train.tokens or tokens).tree)
+        told = flat(run.spec.model_dump(mode="json"))
+        alike = all(told.get(name) == value for name, value in asked.items() if name != "out")
+        if not alike or not run.untouched:
             raise RegardError(f"{run.folder}: it isn't a run as the demo makes it, so it stays", "--out ANOTHER")
     strange = [path for path in outputs(out) if path.exists() and not (out / FACTS).exists()]
     if strange:

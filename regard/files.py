@@ -83,9 +83,10 @@ def reported(folder: Path, need: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        told = f"{folder}: nothing was saved, {describe(error)}"
+        if error.errno not in FULL:
+            raise DiskError(told, "a folder that can be written to") from None
         there = next(path for path in (folder, *folder.absolute().parents) if os.path.exists(path))
         free = shutil.disk_usage(there).free
-        raise DiskError(
-            f"{folder}: nothing was saved, {describe(error)}: {need:,} bytes are needed and {free:,} are free",
-            "make room, then resume: the checkpoint before this one is whole",
-        ) from None
+        hint = "make room, then go on: what was saved before is whole"
+        raise DiskError(f"{told}: {need:,} bytes are needed and {free:,} are free", hint) from None

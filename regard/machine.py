@@ -123,9 +123,13 @@ def give_way() -> Iterator[None]:
 
 
 def _watch(ended: threading.Event) -> None:
+    import torch
+
     load, spare = Load(), None
     while not ended.wait(SECONDS):
         cores = load.look()
+        # what is missing: on many cores, there is room for others beside this process's threads
+        cores += torch.get_num_threads() - len(os.sched_getaffinity(0))
         if spare is None and cores >= BUSY:
             spare = Spare()
         elif spare is not None and cores < QUIET:
@@ -147,8 +151,10 @@ class Spare:
     def _idle(self, ready: threading.Event) -> None:
         import torch
 
-        torch.zeros(2**18).add_(1)  # large enough to be shared among threads, so the team is made
-        ready.set()
+        try:
+            torch.zeros(2**18).add_(1)  # large enough to be shared among threads, so the team is made
+        finally:
+            ready.set()
         self._dismissed.wait()
 
     def dismiss(self) -> None:

@@ -22,7 +22,6 @@ import regard.tasks  # noqa: F401  enters every task
 from regard.core.model import Model, ModelSpec
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
-from regard.data.prepared import content
 from regard.errors import CheckpointError, InputError, RegardError
 from regard.hub.load import imported, insist_on_vectors, is_folder
 from regard.hub.npz import pronouncer
@@ -171,8 +170,13 @@ def parts(noun: str, where: Device = "auto") -> Parts:
         return Parts(arrived.model.to(device(where)), lexicon, None, None, plan.config, settings, arrived.origin)
     checkpoint = found(noun)
     model, about = network(checkpoint).to(device(where)), brought(checkpoint)
-    has_words = any(checkpoint.path.glob("tokenizer*.json"))
-    lexicon = Lexicon.read(lambda name: content(checkpoint.path, name), str(checkpoint.path)) if has_words else None
+    listed = manifest(checkpoint.path)["files"]
+    has_words = any(re.fullmatch(r"tokenizer.*\.json", name) for name in listed)
+
+    def file(name: str) -> bytes | None:
+        return checkpoint.read(name) if name in listed else None
+
+    lexicon = Lexicon.read(file, str(checkpoint.path)) if has_words else None
     task = None if about is not None else TaskSpec.parse(checkpoint.json("state").get("task", "translation"))
     if lexicon is not None and lexicon.foreign:
         insist_on_vectors(str(checkpoint.path), model.spec, lexicon.tokenizers)

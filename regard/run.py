@@ -31,10 +31,10 @@ from regard.core.spec import Count, FileName, Spec, quoted, told
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
 from regard.data.lexicon import Lexicon
-from regard.data.prepared import OURS, REPORT, Prepared, discard, prepare
+from regard.data.prepared import REPORT, Prepared, discard, ours, prepare
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import Busy, CheckpointError, RegardError, SpecError
-from regard.files import remove, replace, reported
+from regard.files import ASIDE, remove, replace, reported
 from regard.machine import Device, device
 from regard.models import families, preset, presets
 from regard.noun import RUN, Parts, no_run, parts
@@ -223,6 +223,7 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
             try:
                 with run.lock():
+                    run._claim()  # somebody may have been quicker
                     if left := run._clear():
                         raise RegardError(f"{folder / left}: files that aren't a run's are in it", "out=ANOTHER")
                     replace(folder / PREPARING, MADE.encode())
@@ -248,9 +249,10 @@ class Run:
         if folder.exists() and not folder.is_dir():
             raise RegardError(f"{folder}: is there already and isn't a folder", "out=ANOTHER")
         half = _says(folder / PREPARING, re.escape(MADE))
-        ours = {PREPARING, "data", "start", "run.json"} if half else set[str]()
-        ours |= {"lock"} if _says(folder / "lock", r"(process \d+)?") else set()
-        strange = sorted({item.name for item in folder.iterdir()} - ours) if folder.exists() else []
+        own = {PREPARING, "data", "start", "run.json"} if half else set[str]()
+        own |= {"lock"} if _says(folder / "lock", r"(process \d+)?") else set()
+        there = {item.name for item in folder.iterdir()} if folder.exists() else set()
+        strange = sorted(name for name in there - own if not _half_written(name))
         if strange:
             raise RegardError(
                 f"{folder}: is there already and isn't a run: {strange[0]} is in it", quote(f"out={folder}/run")
@@ -260,7 +262,9 @@ class Run:
         """Delete what a run that was never finished left of its data and its start; what holds others' files."""
         if not _says(self.folder / PREPARING, re.escape(MADE)):
             return None
-        (self.folder / "run.json").unlink(missing_ok=True)
+        for path in self.folder.iterdir():
+            if path.name == "run.json" or _half_written(path.name):
+                path.unlink()
         gone = {"data": discard(self.folder / "data"), "start": Store(self.folder / "start").discard()}
         return next((name for name in gone if not gone[name]), None)
 
@@ -272,7 +276,7 @@ class Run:
         discard(folder / "data")
         remove(folder / "tensorboard", lambda name: name.startswith("events.out.tfevents."))
         names = {RUN, "run.json", "metrics.jsonl", "lock", PREPARING}
-        return remove(folder, lambda name: name.partition(".tmp-")[0] in names)
+        return remove(folder, lambda name: name in names or _half_written(name))
 
     def _prepare(self, report: Callable[[str], None], ready: Prepared | None) -> None:
         spec, data = self.spec, self.folder / "data"
@@ -283,7 +287,8 @@ class Run:
             return described(spec, lexicon, origin).build("meta")
 
         if ready is not None and ready.suits(drawn(ready.lexicon)):
-            shutil.copytree(ready.folder, data, ignore=lambda _, names: [n for n in names if not OURS.fullmatch(n)])
+            own = ours(ready.folder)
+            shutil.copytree(ready.folder, data, ignore=lambda _, names: [name for name in names if not own(name)])
             prepared = self.prepared()
         else:
             known = origin.lexicon if origin is not None else like(spec)
@@ -337,10 +342,7 @@ class Run:
     @property
     def digest(self) -> str:
         """Equal for runs that are told to do the same, wherever they are."""
-        tree = self.spec.model_dump(mode="json")
-        for place in PLACES:
-            del tree[place]
-        return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
+        return _digest(self.spec.model_dump(mode="json"))
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -360,6 +362,11 @@ class Run:
         self._must_agree(nothing | before, nothing | after, *told)
         return other
 
+    def must_have(self, prepared: Prepared) -> None:
+        """Insist that the data is what the run was begun with."""
+        if _facts(self.folder).get("data", prepared.digest) != prepared.digest:
+            raise CheckpointError(f"{self.folder}/data: other data than the run was begun with")
+
     def must_continue(self, checkpoint: Checkpoint, prepared: Prepared) -> None:
         """Insist that a checkpoint is of the run that run.yaml describes, and of the data that is there."""
         state = checkpoint.json("state")
@@ -375,6 +382,12 @@ class Run:
         if names:
             lines = [f"{name}: {quoted(before[name])} -> {quoted(after[name])}" for name in names[:10]]
             raise SpecError(f"{self.folder}: {told}: " + "; ".join(lines), hint)
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the run file is to the letter what it was when the run was begun."""
+        tree = read(self.folder / RUN).tree
+        return _facts(self.folder).get("config") == _digest(tree)
 
     def prepared(self) -> Prepared:
         return Prepared.load(self.folder / "data", self.spec.tokenizer.dropout)
@@ -432,12 +445,33 @@ class Run:
             yield
 
 
+def _digest(tree: Mapping[str, Any]) -> str:
+    """Equal for run files that say the same, wherever they are."""
+    told = {name: value for name, value in tree.items() if name not in PLACES}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    """What was noted when a run was begun; nothing where that can't be read any more."""
+    try:
+        found = json.loads((folder / "run.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _says(path: Path, wanted: str) -> bool:
     """Whether a small file is one of ours, by what is in it."""
     try:
         return path.stat().st_size < 1000 and re.fullmatch(wanted, path.read_text()) is not None
     except (OSError, UnicodeDecodeError):
         return False
+
+
+def _half_written(name: str) -> bool:
+    """Whether it is a file of a run that was written aside when its writer was killed."""
+    match = ASIDE.fullmatch(name)
+    return match is not None and match["name"] in (RUN, "run.json", "metrics.jsonl", PREPARING)
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -65,6 +65,7 @@ def _trained(run: Run, say: Callable[[str], None], changed: bool = False) -> Fit
         if strays := store.clear():
             say(f"{strays} half-written checkpoints of a killed process were cleared")
         newest = store.latest()
+        run.must_have(prepared)
         if newest is None and store.numbered():
             raise CheckpointError(f"{store.folder}: none of its checkpoints is whole", "train again with out=ANOTHER")
         if newest is not None:

@@ -14,7 +14,7 @@ from regard.demo import recipe
 from regard.errors import CheckpointError, RegardError, SpecError
 from regard.files import write
 from regard.noun import found
-from regard.run import MADE, PREPARING, Run
+from regard.run import MADE, PREPARING, Run, _digest
 from regard.training import resume, train
 from tests.train.small import begun, document, trainer
 
@@ -59,18 +59,44 @@ def test_what_a_killed_preparation_left_is_cleared(tmp_path: Path) -> None:
 def test_what_others_put_among_it_stays(tmp_path: Path) -> None:
     half = tmp_path / "half"
     (half / "data").mkdir(parents=True)
+    (half / "data/files.json").write_text('["train.jsonl", "data.json"]')
     (half / "data/train.jsonl").write_text("{}\n")
-    (half / "data/notes.txt").write_text("mine")
+    for name in ("notes.txt", "train.en", "train.fr", "tokenizer.json"):
+        (half / "data" / name).write_text("mine")
     (half / PREPARING).write_text(MADE)
     with pytest.raises(RegardError, match=r"half/data: files that aren't a run's"):
         begun(half)
-    assert (half / "data/notes.txt").read_text() == "mine"
+    assert set(contents(half / "data").values()) == {b"mine"}
+
+
+@pytest.mark.parametrize("name", ["run.json.tmp-77", "run.yaml.tmp-77", "preparing.tmp-77"])
+def test_what_was_being_written_when_a_preparation_was_killed_is_no_obstacle(name: str, tmp_path: Path) -> None:
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / name).write_text("{")
+    if not name.startswith("preparing"):
+        (tmp_path / "half" / PREPARING).write_text(MADE)
+    assert begun(tmp_path / "half").prepared()
+
+
+def test_a_place_that_cannot_be_written_has_a_hint_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RegardError) as refused:
+        begun(tmp_path / "file" / "run")
+    assert "make room" not in str(refused.value)
 
 
 def test_a_run_is_deleted_but_for_what_others_put_into_it(tmp_path: Path) -> None:
     run = begun(tmp_path / "run")
     trainer(run).run()
-    others = {"notes.txt", "data/raw.txt", "checkpoints/mine", "checkpoints/step-12/why.txt", "average/x"}
+    others = {
+        "notes.txt",
+        "data/raw.txt",
+        "data/train.en",
+        "metrics.jsonl.tmp-old",
+        "checkpoints/mine",
+        "checkpoints/step-12/why.txt",
+        "average/x",
+    }
     for name in others:
         (run.folder / name).parent.mkdir(exist_ok=True)
         (run.folder / name).write_text("mine")
@@ -145,6 +171,11 @@ def test_the_demo_deletes_its_own_runs_alone(tmp_path: Path) -> None:
     (mine / "chapter.txt").write_text("once")
     (tmp_path / "notes.txt").write_text("mine")
     kept = {"novel/chapter.txt": b"once", "notes.txt": b"mine"}
+    file = own.folder / "run.yaml"  # a run from before a setting was known
+    tree = {name: value for name, value in yaml.safe_load(file.read_text()).items() if name != "device"}
+    file.write_text(yaml.safe_dump(tree))
+    noted = own.folder / "run.json"
+    noted.write_text(json.dumps(json.loads(noted.read_text()) | {"config": _digest(tree)}))
     _clear(tmp_path, 2000)
     assert contents(tmp_path) == kept
     assert not own.folder.exists()

@@ -24,16 +24,14 @@ import numpy as np
 
 from regard.core.model import Model
 from regard.data.corpus import SPLITS, CorpusSpec, Split
-from regard.data.lexicon import Lexicon
+from regard.data.lexicon import APART, NAME, SHARED, Lexicon
 from regard.data.log import Log
 from regard.data.sample import TEXTS, Form, Sample, place, vocabulary, whole
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import CheckpointError, DataError
-from regard.files import remove
+from regard.files import ASIDE, aside, remove, replace
 
-OURS = re.compile(  # every name that a corpus made ready may have
-    rf"({'|'.join(SPLITS)})\.jsonl(\.part)?|train\.\w+(\.ends)?|tokenizer(\.source|\.target)?\.json|lexicon\.json|data\.json|rejected\.txt"
-)
+LIST, DATA = "files.json", "data.json"  # which files are ours, written first; and what they hold, written last
 REPORT = "rejected.txt"  # every line that was left out or mended, and why
 PIECE = 2**20  # of a file that is looked at at once
 GROUP = 1000  # samples that are cut into tokens together
@@ -231,7 +229,19 @@ class Prepared:
 
 def discard(folder: Path) -> bool:
     """Delete what `prepare` left in a folder, whole or not, and the folder if that was all; whether it is gone."""
-    return remove(folder, lambda name: OURS.fullmatch(name) is not None)
+    return remove(folder, ours(folder))
+
+
+def ours(folder: Path) -> Callable[[str], bool]:
+    """Which names in a folder `prepare` has written, or was about to write when it was killed."""
+    names = {LIST}
+    for listed in (LIST, DATA):
+        try:
+            found = json.loads((folder / listed).read_bytes())
+            names |= {listed, *(found if isinstance(found, list) else (*found["files"], REPORT))}
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            continue  # it isn't there, or was cut short
+    return lambda name: name in names or bool((match := ASIDE.fullmatch(name)) and match["name"] in names)
 
 
 def content(folder: Path, name: str) -> bytes | None:
@@ -243,7 +253,7 @@ def content(folder: Path, name: str) -> bytes | None:
 
 
 def _facts(folder: Path) -> dict[str, Any]:
-    path = folder / "data.json"
+    path = folder / DATA
     try:
         facts = json.loads(path.read_bytes())
         types = (("digest", str), ("files", dict), ("columns", dict), ("samples", dict))
@@ -295,6 +305,9 @@ def prepare(
     """
     corpus.must_give(wants.form, wants.kind)
     folder.mkdir(parents=True, exist_ok=True)
+    # the list comes first, so that a killed process leaves nothing whose owner isn't known
+    names = [*(f"{split}.jsonl" for split in corpus.splits()), *SHARED, *APART, NAME, REPORT, DATA]
+    replace(folder / LIST, json.dumps(names).encode())
     log = Log(corpus.policy, folder / REPORT)
     try:
         hashed, counts = _spool(corpus, wants.form, root, folder, log)
@@ -302,6 +315,7 @@ def prepare(
         for split in counts:
             if split != "train":
                 check(_spooled(folder, split, wants.form), wants, lexicon, split)
+        replace(folder / LIST, json.dumps([*names, *_files(wants.columns(lexicon))]).encode())
         sieve = Sieve(wants, lexicon, longest, [{}, {}] if model is None else _limits(model(lexicon)), log)
         _encode(folder, sieve, tokenizer if known is None else None)
         for split in counts:
@@ -324,7 +338,7 @@ def prepare(
         "lines": {"kept": log.kept, "repaired": log.repaired, "skipped": log.skipped},
         "files": {name: digest(folder / name) for name in kept},
     }
-    (folder / "data.json").write_text(json.dumps(facts, indent=1))
+    replace(folder / DATA, json.dumps(facts, indent=1).encode())
     return Prepared.load(folder, tokenizer.dropout), log
 
 
@@ -464,8 +478,9 @@ def _encode(folder: Path, sieve: Sieve, learned: TokenizerSpec | None) -> None:
 
 def _trim(folder: Path, split: Split, sieve: Sieve) -> None:
     """Leave out what is too long of a split that stays text."""
-    path, aside = folder / f"{split}.jsonl", folder / f"{split}.jsonl.part"
-    with aside.open("w", encoding="utf-8") as file:
+    path = folder / f"{split}.jsonl"
+    beside = aside(path)
+    with beside.open("w", encoding="utf-8") as file:
         for sample, _ in sieve(_spooled(folder, split, sieve.wants.form), split):
             file.write(json.dumps(sample, ensure_ascii=False) + "\n")
-    aside.replace(path)
+    beside.replace(path)

@@ -28,6 +28,7 @@ from regard.files import ASIDE, aside, remove, reported, sync, write
 
 FORMAT = 1
 MANIFEST, PART = "MANIFEST.json", "MANIFEST.part"
+SIGNS = (MANIFEST, "state.json", "spec.json")  # one of them at least is in every checkpoint, be it damaged
 FOLDER = re.compile(r"step-(\d{1,18})(\.old-\d+)?")  # old: a step that is being saved again
 LARGEST_JSON = 16 * 2**20
 Files = Mapping[str, bytes]
@@ -117,15 +118,21 @@ class Store:
             self._put_back(old)
             raise
         found = verified(place)
-        if not discard(old):
-            self.warn(f"{old}: it was in the way of {place.name} and has files that aren't ours; it stays")
+        self._put_back(old)
         return found
 
     def _put_back(self, old: Path) -> None:
-        """Give a step that should have been saved again its name back, if the new one isn't there."""
+        """Give a step that should have been saved again its name back; if the new one is there, others' files alone."""
         place = old.with_name(old.name.partition(".")[0])
-        if old.exists() and not place.exists():
+        if not old.is_dir():
+            return
+        if not place.exists():
             os.rename(old, place)
+        elif not discard(old):
+            for path in old.iterdir():
+                if not (place / path.name).exists():
+                    os.rename(path, place / path.name)
+            remove(old, lambda _: False)
 
     def latest(self) -> Checkpoint | None:
         """The newest one that is whole; those that aren't are named and stepped over. None: there is none at all."""
@@ -154,7 +161,7 @@ class Store:
                 strays += discard(path)
             elif ".old-" in path.name and FOLDER.fullmatch(path.name):
                 self._put_back(path)
-                strays += discard(path)
+                strays += 1
         return strays
 
     def discard(self) -> bool:
@@ -170,7 +177,8 @@ class Store:
             return []
         found: dict[int, Checkpoint] = {}
         for path in sorted(self.folder.iterdir(), reverse=True):  # step-7 comes after step-7.old-1, and wins
-            if match := FOLDER.fullmatch(path.name):
+            match = FOLDER.fullmatch(path.name)
+            if match and any((path / name).exists() for name in SIGNS):
                 found[int(match[1])] = Checkpoint(path, int(match[1]))
         return sorted(found.values(), key=lambda item: item.step)
 
@@ -195,10 +203,7 @@ def verified(path: Path) -> Checkpoint:
     found = Checkpoint(path, listed["step"])
     for name in listed["files"]:
         found.read(name)
-    strange = {item.name for item in path.iterdir()} - set(listed["files"]) - {MANIFEST}
-    if strange:
-        raise CheckpointError(f"{path / min(strange)}: the manifest doesn't list it")
-    return found
+    return found  # what the manifest doesn't list isn't ours, and is never read
 
 
 def manifest(path: Path, name: str = MANIFEST) -> dict[str, Any]:

@@ -80,8 +80,12 @@ def test_what_is_not_listed_is_never_deleted(tmp_path: Path) -> None:
     (half / "MANIFEST.part").write_text('{"format_version": 1, "step": 7, "files": {"a.json": [0, ""]}}')
     (half / "a.json").write_text("{")
     assert store.clear() == 1
-    for step in (2, 3, 4):
+    (tmp_path / "step-3").mkdir()
+    (tmp_path / "step-3/plan.txt").write_text("mine")  # a folder of somebody else's, where ours will be
+    others.append("step-3/plan.txt")
+    for step in (1, 2, 3, 3, 4):
         save(store, step)
+    assert whole(store) == 4
     assert all((tmp_path / name).read_text() == "mine" for name in others)
     assert not (tmp_path / "step-1/model.safetensors").exists()
     assert not store.discard()
@@ -140,9 +144,9 @@ def test_flips_swaps_and_strays_are_detected(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="damaged"):
         verified(newest)
     one.write_bytes(a), other.write_bytes(b)
-    (newest / "evil.py").write_text("boom")
-    with pytest.raises(CheckpointError, match=r"evil.py: the manifest doesn't list it"):
-        verified(newest)
+    (newest / "evil.json").write_text("boom")  # somebody else's: it isn't read, and spoils nothing
+    with pytest.raises(CheckpointError, match=r"evil.json: the manifest doesn't list it"):
+        verified(newest).read("evil.json")
 
 
 def _means_another(before: bytes, after: bytes) -> bool:
