@@ -54,10 +54,11 @@ def embedder(noun: str) -> Embedder:
 Numbered = tuple[int, str]  # a line and its number in its file
 
 
-def documents(speaker: Embedder, lines: list[Numbered], cut: bool) -> Tensor:
-    """The vectors of lines that will be searched, each after the prompt that the model has for such texts."""
+def documents(speaker: Embedder, lines: list[Numbered], cut: bool, prompt: str | None = None) -> Tensor:
+    """The vectors of lines that will be searched, each after this prompt, or the one that the model has for them."""
     speaker.recipe.insist_on_cosines()
-    return speaker.embed([line for _, line in lines], prompt=speaker.recipe.prompt(DOCUMENT), cut=cut)
+    chosen = speaker.recipe.prompt(DOCUMENT) if prompt is None else prompt
+    return speaker.embed([line for _, line in lines], prompt=chosen, cut=cut)
 
 
 def numbered(lines: Iterable[str]) -> list[Numbered]:
@@ -65,13 +66,13 @@ def numbered(lines: Iterable[str]) -> list[Numbered]:
     return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def index(noun: str, lines: Iterable[str], folder: Path, cut: bool = False) -> list[Path]:
-    """Write lines and their vectors to a folder."""
+def index(noun: str, lines: Iterable[str], folder: Path, cut: bool = False, prompt: str | None = None) -> list[Path]:
+    """Write lines and their vectors to a folder; `prompt`: the name of one that stands before each line."""
     check_index(folder)
     kept = numbered(lines)
     if not kept:
         raise InputError("there is nothing to index: no line has text in it")
-    vectors = documents(embedder(noun), kept, cut)
+    vectors = documents(embedder(noun), kept, cut, prompt)
     put(folder / VECTORS, array(vectors))
     put(folder / LINES, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in kept).encode())
     name, which = split(noun)

@@ -200,13 +200,15 @@ def embed(
     from regard.output import check_file, put
     from regard.translate import texts
 
+    if out is not None and index is not None:
+        raise SpecError("--out and --index: vectors go to one of the two", "leave --out or --index out")
     if out is not None:
         check_file(out)
     if index is not None:
         check_index(index)
     lines = list(texts(files or []))
     if index is not None:
-        written = [str(path) for path in write_index(run, lines, index, cut)]
+        written = [str(path) for path in write_index(run, lines, index, cut, prompt)]
         print(json.dumps({"files": written}) if as_json else "\n".join(written))
         return hint(f"regard search {quote(str(index))} QUERY")
     if not lines:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -178,6 +179,33 @@ def test_search_ranks_by_cosine_whatever_the_length(tmp_path: Path) -> None:
     cosines = F.cosine_similarity(lines, query)
     assert [hit["text"] for hit in hits] == [TEXTS[n] for n in cosines.argsort(descending=True)]
     assert [hit["cosine"] for hit in hits] == pytest.approx(cosines.sort(descending=True).values.tolist(), abs=1e-5)
+
+
+def test_an_index_has_its_lines_after_the_prompt_that_is_asked_for(tmp_path: Path) -> None:
+    prompts = {"query": "the dog sees ", "passage": "green "}
+    folder = encoder(tmp_path / "model", config_sentence_transformers={"prompts": prompts})
+    (tmp_path / "lines.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+    words = ["embed", str(folder), str(tmp_path / "lines.txt"), "--index"]
+    for options, before in ((["--prompt", "query"], prompts["query"]), ([], prompts["passage"])):
+        place = tmp_path / f"index of {before}"
+        assert regard(*words, str(place), *options).returncode == 0
+        expected = formula(*states(folder, [before + text for text in TEXTS]), "mean_tokens")
+        torch.testing.assert_close(torch.from_numpy(np.load(place / "vectors.npy")), expected, atol=1e-5, rtol=1e-5)
+    done = regard(*words, str(tmp_path / "none"), "--prompt", "other")
+    assert done.returncode != 0
+    assert "no such prompt" in done.stderr
+    assert not (tmp_path / "none").exists()
+
+
+def test_vectors_go_to_a_file_or_to_an_index(tmp_path: Path) -> None:
+    folder = encoder(tmp_path / "model")
+    (tmp_path / "lines.txt").write_text("the cat\n")
+    places = tmp_path / "x.npy", tmp_path / "index"
+    lines = str(tmp_path / "lines.txt")
+    done = regard("embed", str(folder), lines, "--out", str(places[0]), "--index", str(places[1]))
+    assert done.returncode != 0
+    assert "--out and --index" in done.stderr
+    assert not any(place.exists() for place in places)
 
 
 @pytest.mark.parametrize(
