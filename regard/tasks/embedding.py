@@ -158,28 +158,37 @@ class Embedder(Speaker):
             group = order[first : first + ROWS]
             tokens, valid = padded([rows[n] for n in group], self.tokenizer.pad)
             device = self.network.device
-            try:
-                states = self.network.features(tokens.to(device), valid=valid.to(device)).float()
-            except InputError as error:
-                longest = max(len(rows[n]) for n in group)
-                raise InputError(f"a text of {longest} tokens: {error.message}", error.hint) from None
+            states = self.network.features(tokens.to(device), valid=valid.to(device)).float()
             found |= dict(zip(group, self.recipe.vector(states, valid.to(device)).cpu(), strict=True))
         return torch.stack([found[n] for n in range(len(rows))])
 
     def _rows(self, texts: Sequence[str], cut: bool) -> list[list[int]]:
-        if not self.foreign:
-            return [[self.tokenizer.begin, *row, self.tokenizer.end] for row in self.tokenizer.encode(texts)]
-        engine, longest = self.tokenizer.engine, self.recipe.longest
-        try:
+        longest = self._longest
+        if self.foreign:
+            rows = self._framed(texts, longest if cut else None)
+        else:
+            rows = [[self.tokenizer.begin, *row, self.tokenizer.end] for row in self.tokenizer.encode(texts)]
             if cut and longest is not None:
-                engine.enable_truncation(longest)
-            rows = self.tokenizer.encode(texts, framed=True)
-        finally:
-            engine.no_truncation()
+                rows = [row if len(row) <= longest else [*row[: longest - 1], self.tokenizer.end] for row in rows]
         most = max(map(len, rows))
         if longest is not None and most > longest:
             raise InputError(
-                f"a text of {most} tokens, and this model reads {longest}",
-                "--cut reads only its beginning, as sentence-transformers does",
+                f"a text of {most} tokens, and this model reads {longest}", "--cut reads only its beginning"
             )
         return rows
+
+    @property
+    def _longest(self) -> int | None:
+        """Tokens that are read of a text: as its files say, and never more than the network can tell apart."""
+        limits = [limit for limit in (self.recipe.longest, self.network.limit) if limit is not None]
+        return min(limits, default=None)
+
+    def _framed(self, texts: Sequence[str], longest: int | None) -> list[list[int]]:
+        """The rows of a tokenizer from elsewhere, which itself knows what to keep around a text that it cuts."""
+        engine = self.tokenizer.engine
+        try:
+            if longest is not None:
+                engine.enable_truncation(longest)
+            return self.tokenizer.encode(texts, framed=True)
+        finally:
+            engine.no_truncation()

@@ -14,9 +14,11 @@ import transformers as hf
 from safetensors.torch import save_file
 from torch import Tensor
 
+from regard.data.tokenizer import TokenizerSpec
 from regard.errors import RegardError
 from regard.exchange import keep
 from regard.hub.load import imported
+from regard.models import preset
 from regard.noun import load
 from regard.tasks.embedding import Embedder
 from tests.hub.test_answers import WORDS
@@ -142,6 +144,28 @@ def test_a_long_text_is_refused_or_cut_where_it_says(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("".join(f"{text}\n" for text in TEXTS))
     assert "--cut" in regard("embed", str(folder), str(tmp_path / "in.txt")).stderr
     assert regard("embed", str(folder), str(tmp_path / "in.txt"), "--cut").returncode == 0
+
+
+def test_a_long_text_is_cut_at_the_positions_of_a_folder_that_says_nothing(tmp_path: Path) -> None:
+    folder = encoder(tmp_path)
+    positions = BERT["max_position_embeddings"]
+    long = "the cat sees the dog " * positions
+    ours = load(str(folder))
+    with pytest.raises(RegardError, match=f"tokens, and this model reads {positions}\n.*--cut"):
+        ours.embed([long])
+    expected = formula(*states(folder, [long], truncation=True, max_length=positions), "mean_tokens")
+    torch.testing.assert_close(ours.embed([long], cut=True), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_model_of_our_own_reads_the_beginning_of_a_long_text() -> None:
+    words = TokenizerSpec(pieces="word").train(["the green cat sees a dog"])
+    torch.manual_seed(0)
+    sizes = {"width": 16, "depth": 1, "heads": 2, "hidden": 32, "context": 5, "vocabulary": len(words)}
+    ours = Embedder(preset("bert-tiny", **sizes).replace(head=None).build().eval(), words)
+    with pytest.raises(RegardError, match=r"a text of 8 tokens, and this model reads 5\n.*--cut"):
+        ours.embed(["the green cat sees a dog", "a dog"])
+    found = ours.embed(["the green cat sees a dog", "a dog"], cut=True)
+    torch.testing.assert_close(found, ours.embed(["the green cat", "a dog"]))
 
 
 def test_lower_case_is_read_where_it_says(tmp_path: Path) -> None:
