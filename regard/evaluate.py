@@ -60,6 +60,7 @@ def evaluated(
         read(page)
         if first.task is None:
             raise InputError(f"{nouns[0]}: only what was trained here is recorded", "leave --record out")
+        _last_step(Run.open(Path(split(nouns[0])[0])))
     samples = _samples(nouns[0], task, files)
     if isinstance(task, Translation):
         translator = translators(nouns)
@@ -121,7 +122,7 @@ def recorded(
     run = Run.open(Path(split(nouns[0])[0]))
     given = parts(nouns[0])
     assert given.task is not None
-    last = [line for line in history(run.folder / "metrics.jsonl") if line["event"] == "step"][-1]
+    last = _last_step(run)
     name = Path(files[0]).stem if files else _called(run)
     row = {
         "model": " + ".join(_model(noun) for noun in nouns),
@@ -140,6 +141,17 @@ def recorded(
         row["command"] = f"`regard eval RUN --beam {settings.beam}`"
         row["BLEU's signature"] = f"`{found['signatures']['bleu']}`"
     record(page, f"{given.task.kind.capitalize()}: {name}", row)
+
+
+def _last_step(run: Run) -> dict[str, Any]:
+    """How training ended, by the journal, which a row of results tells beside what was measured."""
+    journal = run.folder / "metrics.jsonl"
+    steps = [line for line in history(journal) if line["event"] == "step" and {"seconds", "tokens"} <= line.keys()]
+    if not steps:
+        raise DataError(
+            f"{journal}: it tells of no step, and a row of results says how long training took", "leave --record out"
+        )
+    return steps[-1]
 
 
 def _called(run: Run) -> str:

@@ -179,6 +179,19 @@ def test_measures_are_told_even_if_they_cannot_be_recorded(run: Path, tmp_path: 
     assert "bleu" in json.loads(done.stdout)
 
 
+@pytest.mark.parametrize("journal", ["", '{"event": "step", "ste', '{"event": "step", "step": 6}\n'])
+def test_a_journal_without_steps_is_found_out_before_the_evaluation(run: Path, tmp_path: Path, journal: str) -> None:
+    copy, page = tmp_path / "run", tmp_path / "results.md"
+    shutil.copytree(run, copy)
+    (copy / "metrics.jsonl").write_text(journal)
+    done = regard("eval", str(copy), "--record", str(page))
+    assert done.returncode == DataError.status
+    assert "metrics.jsonl: it tells of no step" in done.stderr
+    assert "leave --record out" in done.stderr
+    assert done.stdout == ""
+    assert not page.exists()
+
+
 def test_eval_records_what_it_measured_on_a_page(run: Path, tmp_path: Path) -> None:
     page = tmp_path / "results.md"
     (measured,) = told(regard("eval", str(run), "--beam", "2", "--record", str(page), "--json"))
