@@ -25,7 +25,8 @@ from pydantic import model_validator
 from tokenizers import AddedToken, Encoding, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
 
-from regard.core.spec import FileName, Rate, Size, Spec, quoted
+from regard.core.spec import FileName, Rate, Size, Spec
+from regard.data.given import check_text, check_texts
 from regard.errors import DataError, InputError
 
 PAD, UNKNOWN, BEGIN, END = "[PAD]", "[UNK]", "[BOS]", "[EOS]"
@@ -185,12 +186,14 @@ class Tokenizer:
 
     def encode(self, texts: Sequence[str], *, framed: bool = False) -> list[list[int]]:
         """Numbers for each text; `framed`: with the special tokens that its own file says belong around a text."""
-        found = self.engine.encode_batch(several(texts, 'encode(["The cat."])'), add_special_tokens=framed)
+        check_texts(texts, 'encode(["The cat."])')
+        found = self.engine.encode_batch(list(texts), add_special_tokens=framed)
         controls = self.controls
         return [plain(encoding, controls, self.unknown) for encoding in found]
 
     def obey(self, text: str, tokens: Collection[int], *, framed: bool = False) -> list[int]:
         """Numbers for a text whose writer means the special tokens that are written in it: a mask, a chat's turn."""
+        check_text(text, "one text at a time")
         wanted = frozenset(tokens)
         if not any(piece in text for piece in self.pieces(tuple(wanted))):
             return self.encode([text], framed=framed)[0]
@@ -233,6 +236,7 @@ class Tokenizer:
 
     def tokens(self, text: str) -> list[str]:
         """The pieces that a text is cut into."""
+        check_text(text, "one text at a time")
         pieces: list[str] = self.engine.encode(text, add_special_tokens=False).tokens
         return pieces
 
@@ -283,17 +287,6 @@ class Tokenizer:
         if strange:
             raise DataError(f"{name}: {strange[0]} isn't a part of our tokenizers")
         return cls(engine, dropout).named()
-
-
-def several(texts: Sequence[str], example: str) -> list[str]:
-    """Several texts as a list; a single one is refused, because Python would take it for a list of letters."""
-    if isinstance(texts, str):
-        raise InputError(f"a text, {quoted(texts)}, and a list of texts is expected", example)
-    found = list(texts)
-    stranger = next((text for text in found if not isinstance(text, str)), None)
-    if stranger is not None:
-        raise InputError(f"{quoted(stranger)} is no text, and a list of texts is expected", example)
-    return found
 
 
 def plain(encoding: Encoding, controls: AbstractSet[int], unknown: int) -> list[int]:

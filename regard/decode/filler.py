@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 
 from regard.core.model import Model
+from regard.data.given import check_text
 from regard.data.tokenizer import MASK, Tokenizer
-from regard.decode.given import check_text
 from regard.decode.speaker import Speaker
 from regard.errors import InputError, SpecError
 

@@ -10,11 +10,11 @@ import torch
 
 from regard.core.model import Model
 from regard.data.batches import padded
+from regard.data.given import check_text, check_texts
 from regard.data.tokenizer import Tokenizer
 from regard.decode.ensemble import Ensemble
 from regard.decode.filters import Demands, special_tokens
 from regard.decode.generation import Generation
-from regard.decode.given import check_text, check_texts
 from regard.decode.prompted import Prompted
 from regard.decode.search import Hypothesis, Search, search
 from regard.decode.speaker import Speaker

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from regard.core.model import Model, Progress
+from regard.data.given import check_text, check_texts
 from regard.data.tokenizer import Tokenizer
 from regard.decode.filters import Context, Demands, explain, rules, shapes, special_tokens
 from regard.decode.generation import Generation
-from regard.decode.given import check_text, check_texts
 from regard.decode.search import MOST, Search
 from regard.decode.speaker import Speaker
 from regard.errors import InputError

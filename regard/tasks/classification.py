@@ -19,12 +19,12 @@ from torch import Tensor
 from regard.core.model import Model, ModelSpec
 from regard.core.spec import Rate
 from regard.data.batches import BatchSpec, padded
+from regard.data.given import check_text
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import SEPARATOR, Tokenizer, plain
-from regard.decode.given import check_text
 from regard.decode.speaker import Speaker
 from regard.errors import InputError, SpecError
 from regard.tasks.entropy import cross_entropy

@@ -19,12 +19,12 @@ from regard.core.model import Model, ModelSpec
 from regard.core.probe import Probe
 from regard.core.spec import Positive
 from regard.data.batches import BatchSpec, padded
+from regard.data.given import check_texts
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import Tokenizer
-from regard.decode.given import check_texts
 from regard.decode.speaker import Speaker
 from regard.errors import InputError
 from regard.tasks.measures import ratio

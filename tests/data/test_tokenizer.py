@@ -108,11 +108,18 @@ def test_a_text_that_wont_come_back_exactly_is_known_before(pieces: Any) -> None
     assert TokenizerSpec(pieces="byte-bpe").alters(" ▁") is None
 
 
+def test_bytes_that_are_no_characters_are_refused_by_every_way_in() -> None:
+    tokenizer = trained("bpe")
+    for cut in (lambda text: tokenizer.encode([text]), tokenizer.tokens, lambda text: tokenizer.obey(text, [2])):
+        with pytest.raises(InputError, match="isn't UTF-8"):
+            cut("caf\udce9 [BOS]")
+
+
 def test_a_single_text_is_not_a_list_of_letters() -> None:
     tokenizer = trained("bpe")
-    with pytest.raises(InputError, match=r"'The cat.', and a list of texts is expected\n  try: encode\(\[\"The cat"):
+    with pytest.raises(InputError, match=r"list of strings, and 'The cat.' is of type str\n  try: encode\(\[\"The cat"):
         tokenizer.encode("The cat.")
-    with pytest.raises(InputError, match=r"7 is no text"):
+    with pytest.raises(InputError, match=r"a text is a string, and 7 is of type int"):
         tokenizer.encode([7])  # type: ignore[list-item]
     with pytest.raises(InputError, match=r"decode\(\[numbers\]\)"):
         tokenizer.decode([4, 5])  # type: ignore[list-item]

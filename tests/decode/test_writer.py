@@ -207,8 +207,8 @@ def test_only_a_model_from_elsewhere_is_steered_by_what_a_prompt_spells(letters:
 
 
 def test_one_word_where_several_may_stand_is_not_taken_for_its_letters(letters: Tokenizer, writer: Writer) -> None:
-    with pytest.raises(InputError, match=r"list of strings, and this is a str\n  try: stop="):
+    with pytest.raises(InputError, match=r"list of strings, and 'ab' is of type str\n  try: stop="):
         writer.write("a", stop="ab")
     for wishes in (Wishes(required="ab"), Wishes(banned="ab")):
-        with pytest.raises(InputError, match=r"list of strings, and this is a str"):
+        with pytest.raises(InputError, match=r"list of strings, and '.*' is of type str"):
             wishes.demands(1, letters)

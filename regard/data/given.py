@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from regard.core.spec import quoted
 from regard.data.lines import HALVES
 from regard.errors import InputError
 
@@ -15,7 +16,7 @@ from regard.errors import InputError
 def check_text(text: Any, several: str) -> None:
     """Insist on one text that a tokenizer can take; `several`: what to call with many."""
     if not isinstance(text, str):
-        raise InputError(f"a text is a string, and this is a {type(text).__name__}", several)
+        raise InputError(f"a text is a string, and {quoted(text)} is of type {type(text).__name__}", several)
     if HALVES.search(text):
         raise InputError("the text isn't UTF-8: it has bytes that are no characters", "iconv -f latin1 -t utf-8")
 
@@ -23,6 +24,7 @@ def check_text(text: Any, several: str) -> None:
 def check_texts(texts: Any, one: str) -> None:
     """Insist on several texts; `one`: what to call with one of them."""
     if isinstance(texts, str) or not isinstance(texts, Sequence):
-        raise InputError(f"several texts are a list of strings, and this is a {type(texts).__name__}", one)
+        kind = type(texts).__name__
+        raise InputError(f"several texts are a list of strings, and {quoted(texts)} is of type {kind}", one)
     for text in texts:
         check_text(text, "a list of strings")
