@@ -21,6 +21,7 @@ from regard.errors import RegardError
 from regard.files import replace, reported
 from regard.lens import chart
 from regard.lens.grid import by_word
+from regard.machine import give_way
 from regard.noun import RUN, load
 from regard.run import Run, flat
 from regard.tasks.translation import evaluate, paired
@@ -109,7 +110,9 @@ def demo(out: Path, tokens: int, report: Callable[[str], None]) -> Iterator[Show
         fitted = train(recipe(name, out, tokens), report, ready)
         run = Run.open(fitted.folder)
         ready = ready or run.prepared()
-        yield measured(name, run, ready)
+        with give_way():  # as training does
+            shown = measured(name, run, ready)
+        yield shown
 
 
 def _clear(out: Path, tokens: int) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from regard.demo import recipe
+from regard.demo import demo, recipe
 from regard.errors import CheckpointError, RegardError, SpecError
 from regard.files import write
 from regard.noun import found
@@ -190,6 +192,15 @@ def test_the_demo_leaves_a_run_that_somebody_changed(word: str, tmp_path: Path) 
     with pytest.raises(RegardError, match="so it stays"):
         _clear(tmp_path, 1000)
     assert contents(run.folder) == before
+
+
+def test_the_demo_measures_while_it_gives_way_to_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*given: Any) -> None:
+        raise RegardError(", ".join(thread.name for thread in threading.enumerate()))
+
+    monkeypatch.setattr("regard.demo.evaluate", stop)  # where measuring begins, which would take its time
+    with pytest.raises(RegardError, match="give way"):
+        next(demo(tmp_path, 500, lambda line: None))
 
 
 def test_the_demo_leaves_pictures_that_it_did_not_make(tmp_path: Path) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
 import shutil
+import sys
+import threading
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from regard.cli import run
 from regard.errors import InputError
 from regard.noun import load, parts, usage
 from tests.parity.test_hub import made
@@ -102,6 +108,45 @@ def test_a_result_can_be_recorded(runs: dict[str, Path], name: str, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     assert name.capitalize() in page.read_text()
     assert str(tmp_path) not in page.read_text()
+
+
+class Watched(io.StringIO):
+    """An output that notes what threads there are whenever something is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[set[str]] = []
+
+    def write(self, text: str) -> int:
+        self.threads.append({thread.name for thread in threading.enumerate()})
+        return super().write(text)
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "words"),
+    [
+        ("translate", "translation", ["{}", "FILE"]),
+        ("generate", "language", ["{}", "--tokens", "3"]),
+        ("fill", "masking", ["{}", "the [MASK] cat"]),
+        ("classify", "classification", ["{}", "FILE"]),
+        ("tag", "tagging", ["{}", "FILE"]),
+        ("embed", "embedding", ["{}", "FILE"]),
+        ("search", "embedding", ["FILE", "a cat", "--model", "{}"]),
+        ("eval", "regression", ["{}"]),
+    ],
+)
+def test_every_verb_that_computes_gives_way_to_neighbours(
+    runs: dict[str, Path], tmp_path: Path, verb: str, name: str, words: list[str]
+) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text("the cat sees the dog\n")
+    known = {"FILE": str(lines), "{}": str(runs[name])}
+    typed = ["regard", verb, *(known.get(word, word) for word in words)]
+    with patch.object(sys, "argv", typed), redirect_stdout(Watched()) as out, pytest.raises(SystemExit) as stop:
+        run()
+    assert not stop.value.code
+    assert "give way" in out.threads[0]
+    assert not any(thread.name == "give way" for thread in threading.enumerate())
 
 
 def follow(command: str, folder: Path) -> Done:

@@ -12,11 +12,13 @@ import typer
 
 from regard.cli.words import FILES, JSON, RUN, app, hint, shown
 from regard.errors import InputError, SpecError
+from regard.machine import give_way, keep_memory
 
 CUT = Annotated[bool, typer.Option("--cut", help="Read only the beginning of texts that the model finds too long.")]
 
 
 @app.command(name="eval")
+@give_way()
 def evaluate(
     run: RUN,
     data: Annotated[
@@ -32,13 +34,11 @@ def evaluate(
 ) -> None:
     """Measure a run by what it learned, on a test set: BLEU, perplexity, accuracy, F1, with their intervals."""
     from regard.evaluate import evaluated, recorded
-    from regard.machine import give_way, keep_memory
     from regard.output import put
 
     keep_memory()
     nouns, files, how = [run, *(also or [])], data or [], search_settings(beam, 1, settings)
-    with give_way():
-        evaluation = evaluated(nouns, files, how, out, page)
+    evaluation = evaluated(nouns, files, how, out, page)
     show_measures(evaluation.measures, as_json)  # before anything else can go wrong
     if out is not None and evaluation.texts is not None:
         put(out, "".join(f"{text}\n" for text in evaluation.texts).encode())
@@ -70,6 +70,7 @@ def show_measures(measures: dict[str, Any], as_json: bool) -> None:
 
 
 @app.command()
+@give_way()
 def translate(
     run: RUN,
     files: FILES = None,
@@ -87,14 +88,12 @@ def translate(
 ) -> None:
     """Translate lines, in their order; an empty line stays empty."""
     from regard.decode.pipeline import Wishes
-    from regard.machine import give_way, keep_memory
     from regard.translate import Style, translate_lines
 
     keep_memory()
     wishes = Wishes(prefix, require or [], ban or [])
     how = search_settings(beam, nbest, settings)
-    with give_way():
-        translate_lines([run, *(also or [])], files or [], how, wishes, Style(as_json, attention))
+    translate_lines([run, *(also or [])], files or [], how, wishes, Style(as_json, attention))
 
 
 def search_settings(beam: int | None, nbest: int, settings: list[str] | None) -> dict[str, Any]:
@@ -111,6 +110,7 @@ def search_settings(beam: int | None, nbest: int, settings: list[str] | None) ->
 
 
 @app.command()
+@give_way()
 def generate(
     run: RUN,
     prompt: Annotated[str, typer.Option(help="What the text begins with; - reads standard input.")] = "",
@@ -134,7 +134,6 @@ def generate(
     from regard.config import assignments
     from regard.generate import Style
     from regard.generate import generate as write
-    from regard.machine import give_way, keep_memory
 
     keep_memory()
     given: dict[str, Any] = {"top_p": top_p, "maximum": tokens, "seed": seed}
@@ -142,11 +141,11 @@ def generate(
         given |= {"sample": temperature > 0, "temperature": temperature or 1.0}
     how = {name: value for name, value in given.items() if value is not None} | assignments(settings or [])
     text = sys.stdin.buffer.read().decode(errors="surrogateescape") if prompt == "-" else prompt
-    with give_way():
-        write(run, text, how, stop or [], samples, slide, Style(as_json, probabilities, verbose))
+    write(run, text, how, stop or [], samples, slide, Style(as_json, probabilities, verbose))
 
 
 @app.command()
+@give_way()
 def fill(
     run: RUN,
     texts: Annotated[list[str], typer.Argument(help='Texts with one or more [MASK]: "the [MASK] cat".')],
@@ -160,6 +159,7 @@ def fill(
 
 
 @app.command()
+@give_way()
 def classify(
     run: RUN,
     files: FILES = None,
@@ -172,6 +172,7 @@ def classify(
 
 
 @app.command()
+@give_way()
 def tag(
     run: RUN,
     files: FILES = None,
@@ -185,6 +186,7 @@ def tag(
 
 
 @app.command()
+@give_way()
 def embed(
     run: Annotated[str, typer.Argument(help="A run that learned to embed, or a folder with an encoder: MiniLM.")],
     files: FILES = None,
@@ -223,6 +225,7 @@ def embed(
 
 
 @app.command()
+@give_way()
 def search(
     corpus: Annotated[Path, typer.Argument(help="An index that regard embed wrote, or a file of lines.")],
     query: Annotated[str, typer.Argument(help="What to look for.")],
