@@ -87,7 +87,9 @@ def catalogue(path: str, log: Log, longest: int) -> Iterator[Entry]:
             if bare.startswith(b"#,") and b"fuzzy" in re.split(rb"[,\s]+", bare):
                 entry.fuzzy = True
             continue
-        if entry.texts.get("msgid") == "" and (named := CHARSET.search(bare)):
+        # the header translates the empty message; other messages may begin with an empty string and speak of charsets
+        translating = bare.startswith(b"msgstr") or (keyword == "msgstr" and bare.startswith(b'"'))
+        if translating and entry.texts.get("msgid") == "" and (named := CHARSET.search(bare)):
             charset = known_charset(named[1], place)
         line = decoded(raw, place, log, charset)
         if line.text is None:

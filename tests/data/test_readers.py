@@ -166,6 +166,22 @@ def test_a_charset_that_cant_be_read_is_refused_by_name(tmp_path: Path, charset:
     assert po(tmp_path, content.replace(charset, "CHARSET"))[0] == [("a", "b")]
 
 
+@pytest.mark.parametrize("blank", ["", "\n"])
+@pytest.mark.parametrize("context", ["", 'msgctxt "page"\n'])
+def test_a_text_about_charsets_changes_no_charset(tmp_path: Path, blank: str, context: str) -> None:
+    found, log = po(
+        tmp_path,
+        f'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n{blank}'
+        f'{context}msgid ""\n"charset=latin1"\nmsgstr ""\n"charset=KLINGON-8"\n{blank}'
+        f'{context}msgid "charset=latin1"\nmsgstr "charset=cp037"\n{blank}'
+        'msgid "summer"\nmsgstr "été"\n',
+        "stop",
+    )
+    texts = [("charset=latin1", "charset=KLINGON-8"), ("charset=latin1", "charset=cp037"), ("summer", "été")]
+    assert found == texts
+    assert not log.reasons
+
+
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
