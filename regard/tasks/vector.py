@@ -131,7 +131,7 @@ class Recipe:
                 f"{MODULES}: it lists {', '.join(names)}, and what can be computed begins with {wants}"
             )
         name = f"{modules[1].get('path')}/config.json"
-        config = origin.json(name)
+        config = _config(origin, name)
         told, reading = origin.json(SETTINGS), origin.json(READING)
         prompts, usual = told.get("prompts") or {}, told.get("default_prompt_name")
         if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
@@ -174,12 +174,20 @@ def modes_of(config: Mapping[str, Any], name: str) -> tuple[Mode, ...]:
     return found
 
 
+def _config(origin: Origin, name: str) -> dict[str, Any]:
+    """The config of a module that is listed: without it nobody knows what is computed."""
+    if name not in origin.files:
+        kept = "the folders of modules are called 1_Pooling, 2_Dense, …, in modules.json too"
+        raise CheckpointError(f"{MODULES}: it lists a module whose {name} isn't among the files that are read", kept)
+    return origin.json(name)
+
+
 def _step(origin: Origin, kind: str, path: str) -> Step:
     if kind == "Normalize":
         return unit
     if kind != "Dense":
         raise CheckpointError(f"{MODULES}: {kind} can't be computed here", "known: Pooling, Dense, Normalize")
-    config = origin.json(f"{path}/config.json")
+    config = _config(origin, f"{path}/config.json")
     named = str(config.get("activation_function", "torch.nn.modules.activation.Tanh")).rpartition(".")[2]
     if named not in ACTIVATIONS:
         raise CheckpointError(f"{path}/config.json: activation_function {named!r} isn't known here")

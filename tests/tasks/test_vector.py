@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.data.tokenizer import TokenizerSpec
-from regard.errors import RegardError
+from regard.errors import CheckpointError, RegardError
 from regard.exchange import keep
 from regard.hub.load import imported
 from regard.models import preset
@@ -249,6 +249,27 @@ def test_what_cannot_be_represented_is_refused_by_name(tmp_path: Path, name: str
     folder = encoder(tmp_path)
     write(folder, name, content)
     with pytest.raises(RegardError, match=told):
+        load(str(folder))
+
+
+@pytest.mark.parametrize("missing", ["1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors"])
+def test_a_module_whose_files_are_missing_is_refused_by_name(tmp_path: Path, missing: str) -> None:
+    folder = encoder(tmp_path)
+    modules(folder, "Pooling", "Dense")
+    write(folder, "2_Dense/config.json", {"in_features": 64, "out_features": 64, "bias": False})
+    save_file({"linear.weight": torch.eye(64)}, folder / "2_Dense" / "model.safetensors")
+    assert load(str(folder)).embed(TEXTS).shape == (4, 64)
+    (folder / missing).unlink()
+    with pytest.raises(CheckpointError, match=missing):
+        load(str(folder))
+
+
+def test_a_pooling_in_a_folder_that_is_not_kept_is_no_mean(tmp_path: Path) -> None:
+    folder = encoder(tmp_path)
+    listed = [{"path": "", "type": f"{KINDS}Transformer"}, {"path": "pooling", "type": f"{KINDS}Pooling"}]
+    write(folder, "modules.json", listed)
+    write(folder, "pooling/config.json", {"pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True})
+    with pytest.raises(CheckpointError, match="modules.json: .*pooling/config.json"):
         load(str(folder))
 
 
