@@ -20,6 +20,7 @@ LANGUAGES = """ar bg bn ca cs da de el en es et fa fi fr ga gl he hi hr hu id is
     english french german spanish italian portuguese dutch russian chinese japanese korean arabic polish czech
     swedish danish norwegian finnish greek hebrew hindi turkish ukrainian français deutsch español italiano"""
 NAMES, SIDES = frozenset(COLUMNS.split()), frozenset(f"{COLUMNS} {LANGUAGES}".split())
+ORDINARY = frozenset("he hi id is it no".split())  # codes of languages that are words, and may well be a first pair
 # what no class is called: `pos` or `question` may well be one
 LABELS = frozenset(
     {"label", "labels", "class", "classes", "category", "sentiment", "polarity", "gold", "tag", "target"}
@@ -39,9 +40,10 @@ def body(lines: Iterator[Line], header: bool | None) -> Iterator[Line]:
 
 def refuse_names(place: str, columns: Mapping[str, str]) -> None:
     """Refuse a file's first line where each column is a usual name for what it should hold."""
-    known = SIDES if "source" in columns else NAMES
-    if len({text.lower() for text in columns.values()}) > 1 and all(_names(text, known) for text in columns.values()):
-        shown = " and ".join(map(quoted, columns.values()))
+    known, texts = SIDES if "source" in columns else NAMES, columns.values()
+    differ = len({text.lower() for text in texts}) > 1
+    if differ and all(_names(text, known) for text in texts) and not all(_names(text, ORDINARY) for text in texts):
+        shown = " and ".join(map(quoted, texts))
         raise DataError(f"{place}: {shown} look like the names of columns, not like a {' and a '.join(columns)}", HINT)
 
 

@@ -131,6 +131,19 @@ def test_a_header_is_asked_about_and_never_learned(
     assert str(whole) != str(headless)
 
 
+@pytest.mark.parametrize("first", ["no\tit", "it\tno", "no\tis", "he\tit", "id\tno", "is it\the is", "No\tno"])
+def test_short_words_that_are_codes_of_languages_too_are_no_header(tmp_path: Path, first: str) -> None:
+    (tmp_path / "a.tsv").write_text(f"{first}\ncat\tchat\n")
+    assert len(read({"kind": "tsv", "path": str(tmp_path / "a.tsv")})) == 2
+
+
+@pytest.mark.parametrize("first", ["en\tit", "no\tde", "src_no\ttgt_it", "id\ttext", "it\tEnglish", "he\teng"])
+def test_such_words_beside_another_name_are_a_header(tmp_path: Path, first: str) -> None:
+    (tmp_path / "a.tsv").write_text(f"{first}\ncat\tchat\n")
+    with pytest.raises(DataError, match="look like the names of columns"):
+        read({"kind": "tsv", "path": str(tmp_path / "a.tsv")})
+
+
 def test_a_header_over_two_aligned_files_is_asked_about(tmp_path: Path) -> None:
     for name, first in (("a.en", "English"), ("a.fr", "Français")):
         (tmp_path / name).write_text(f"{first}\nx\n")
