@@ -20,7 +20,8 @@ LANGUAGES = """ar bg bn ca cs da de el en es et fa fi fr ga gl he hi hr hu id is
     english french german spanish italian portuguese dutch russian chinese japanese korean arabic polish czech
     swedish danish norwegian finnish greek hebrew hindi turkish ukrainian français deutsch español italiano"""
 NAMES, SIDES = frozenset(COLUMNS.split()), frozenset(f"{COLUMNS} {LANGUAGES}".split())
-ORDINARY = frozenset("he hi id is it no".split())  # codes of languages that are words, and may well be a first pair
+# codes of languages that are words, and may well be a first pair
+ORDINARY = frozenset(("he", "hi", "id", "is", "it", "no"))
 # what no class is called: `pos` or `question` may well be one
 LABELS = frozenset(
     {"label", "labels", "class", "classes", "category", "sentiment", "polarity", "gold", "tag", "target"}

@@ -269,7 +269,7 @@ def test_a_pooling_in_a_folder_that_is_not_kept_is_no_mean(tmp_path: Path) -> No
     listed = [{"path": "", "type": f"{KINDS}Transformer"}, {"path": "pooling", "type": f"{KINDS}Pooling"}]
     write(folder, "modules.json", listed)
     write(folder, "pooling/config.json", {"pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True})
-    with pytest.raises(CheckpointError, match="modules.json: .*pooling/config.json"):
+    with pytest.raises(CheckpointError, match=r"modules.json: .*pooling/config.json"):
         load(str(folder))
 
 
