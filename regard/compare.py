@@ -28,6 +28,8 @@ from regard.hub.load import imported
 from regard.noun import Parts
 from regard.tasks.classification import Classifier
 from regard.tasks.embedding import Embedder
+from regard.tasks.tagging import RAW, Tagger
+from regard.tasks.vector import Mode
 
 TEXTS = (
     "The cat sleeps.",
@@ -51,7 +53,7 @@ class Difference:
     """The first text that comes out in another way."""
 
     text: str
-    what: str  # tokens, scores or what was written
+    what: str  # tokens, scores, labels, vectors or what was written
     here: list[Any]
     there: list[Any]
 
@@ -63,6 +65,7 @@ class Checked:
     largest_difference: float  # of any output, on random tokens with pads
     texts: int  # that were compared; 0 where there is no tokenizer
     difference: Difference | None
+    failure: str | None = None  # why no text could be compared, though there is a tokenizer
 
     def insist(self, folder: Path) -> None:
         """Raise where the two differ."""
@@ -74,6 +77,8 @@ class Checked:
                 f"{found.what} of {found.text!r} differ:\n  here          {found.here}\n  transformers  {found.there}"
             )
             raise Mismatch(f"{folder}: {told}")
+        if self.failure is not None:
+            raise Mismatch(f"{folder}: no text could be compared with transformers: {self.failure}")
 
 
 def compare(folder: Path, given: Parts) -> Checked:
@@ -87,22 +92,24 @@ def compare(folder: Path, given: Parts) -> Checked:
     speaker = given.speaker(str(folder))
     ask = next((ask for kind, ask in ASKED.items() if isinstance(speaker, kind)), None)
     if ask is None:
-        return Checked(gap, 0, None)
+        return Checked(gap, 0, None, f"there is no way yet to ask a {type(speaker).__name__.lower()} in both")
     # a text that spells a special token is text here, unless it is a prompt for a model from elsewhere
     prompted = isinstance(speaker, Writer) and speaker.foreign
     plain = not prompted if given.lexicon.foreign else None
     other, count = Theirs(theirs, tokenizer_of(folder), plain), 0
+    refused: InputError | None = None
     # SentencePiece has special tokens among its pieces: text that spells one is unknown here, and spelled out there
     pieces = isinstance(given.lexicon.tokenizer.engine.model, Unigram)
     for number, text in enumerate(TEXTS[:-1] if plain and pieces else TEXTS):
         try:
             found = ask(speaker, other, text, number < WRITTEN)
-        except InputError:
-            continue  # longer than the model reads
+        except InputError as error:  # longer than the model reads
+            refused = error
+            continue
         count += 1
         if found is not None:
             return Checked(gap, count, found)
-    return Checked(gap, count, None)
+    return Checked(gap, count, None, None if count or refused is None else refused.message)
 
 
 def tokenizer_of(folder: Path) -> Any:
@@ -131,6 +138,12 @@ class Theirs:
     def scores(self, words: Any) -> Tensor | None:
         answer = self.model(**words)
         return next((answer[name] for name in ("logits", "prediction_logits") if name in answer), None)
+
+    @torch.no_grad()
+    def states(self, words: Any) -> Tensor:
+        """What its last layer makes of a text: (time, width)."""
+        found: Tensor = self.model.base_model(**words).last_hidden_state[0]
+        return found
 
     @torch.no_grad()
     def write(self, words: Any) -> list[int]:
@@ -221,16 +234,60 @@ def ask_filler(speaker: Filler, theirs: Theirs, text: str, on: bool) -> Differen
     return heard.difference(shown, speaker.tokenizer, theirs, replace(theirs, plain=False).read(shown))
 
 
-def ask_embedder(speaker: Embedder, theirs: Theirs, text: str, on: bool) -> Difference | None:
+def ask_tagger(speaker: Tagger, theirs: Theirs, text: str, on: bool) -> Difference | None:
+    tokenizer = speaker.lexicon.tokenizer
+    # what a tokenizer makes nothing of, an accent that stands alone, is unknown here and isn't there at all elsewhere
+    words = [word for word in RAW.findall(text) if tokenizer.tokens(word)]
+    if not words:
+        raise InputError("there is no word to tag")
+    joined = " ".join(words)
+    read = theirs.read(joined)
     with overheard(speaker.network) as heard:
-        speaker.embed([text])
-    return heard.difference(text, speaker.tokenizer, theirs, theirs.read(text))
+        here = [tag for _, tag in speaker.tag(words)]
+    found = heard.difference(joined, tokenizer, theirs, read)
+    scores = None if found is not None else theirs.scores(read)
+    if scores is None:
+        return found
+    there, begin = [], 0
+    for word in words:
+        places = (read.char_to_token(0, place) for place in range(begin, begin + len(word)))
+        first = next(place for place in places if place is not None)  # an accent may be gone
+        there.append(theirs.model.config.id2label[int(scores[0, first].argmax())])
+        begin += len(word) + 1
+    return None if here == there else Difference(joined, "labels", here, there)
 
 
+def ask_embedder(speaker: Embedder, theirs: Theirs, text: str, on: bool) -> Difference | None:
+    recipe = speaker.recipe
+    words = theirs.read(*recipe.prepared([text], None))
+    with overheard(speaker.network) as heard:
+        here = speaker.embed([text])[0]
+    found = heard.difference(text, speaker.tokenizer, theirs, words)
+    if found is not None:
+        return found
+    states = theirs.states(words)
+    there = torch.cat([POOLED[mode](states) for mode in recipe.modes])
+    for step in recipe.steps:
+        there = step(there)
+    if bool((here - there).abs().max() <= CLOSE):
+        return None
+    return Difference(text, "vectors", here.tolist()[:9], there.tolist()[:9])
+
+
+# one text's states become a vector: as sentence-transformers has it, and apart from how many are pooled here
+POOLED: dict[Mode, Callable[[Tensor], Tensor]] = {
+    "cls": lambda states: states[0],
+    "max": lambda states: states.amax(0),
+    "mean": lambda states: states.sum(0) / len(states),
+    "mean_sqrt_len_tokens": lambda states: states.sum(0) / len(states) ** 0.5,
+    "weightedmean": lambda states: sum(n * state for n, state in enumerate(states, 1)) / sum(range(len(states) + 1)),
+    "lasttoken": lambda states: states[-1],
+}
 ASKED: dict[type, Callable[[Any, Theirs, str, bool], Difference | None]] = {
     Writer: ask_writer,
     Translator: ask_translator,
     Classifier: ask_classifier,
     Filler: ask_filler,
     Embedder: ask_embedder,
+    Tagger: ask_tagger,
 }

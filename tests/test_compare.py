@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from regard.compare import TEXTS, Checked
+from regard.compare import TEXTS, Checked, compare
 from regard.errors import Mismatch
+from regard.noun import parts
 from tests.test_cli import regard
 from tests.test_outgoing import BERT, BESIDE, LLAMA, LLAMA_KEYS, came, opus, spelled
 from tests.test_tasks import ENCODER, FINE, FIRST, RUNS, train
@@ -31,7 +35,57 @@ def test_what_was_trained_here_reads_and_writes_alike_elsewhere(tmp_path: Path, 
     (found,) = told(regard("export", str(tmp_path / "run"), str(tmp_path / "out"), "--check", "--json"))
     assert found["largest_difference"] < 1e-4
     assert found["difference"] is None
-    assert found["texts"] >= (0 if name == "tagging" else len(TEXTS) - 3)
+    assert found["texts"] >= len(TEXTS) - 3
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders with a tagger and an encoder, as they go out."""
+    found = {}
+    for name in ("tagging", "embedding"):
+        folder = tmp_path_factory.mktemp(name)
+        assert train(folder, TREES[name], "train.evaluate=0", "train.steps=4").returncode == 0
+        assert regard("export", str(folder / "run"), str(folder / "out")).returncode == 0
+        found[name] = folder / "out"
+    return found
+
+
+def test_labels_that_differ_are_told(sent: dict[str, Path]) -> None:
+    folder = sent["tagging"]
+    given = parts(str(folder), "cpu")
+    assert compare(folder, given).difference is None
+    assert given.lexicon is not None
+    labels = [label.lower() for label in given.lexicon.labels]
+    found = compare(folder, replace(given, lexicon=replace(given.lexicon, labels=labels))).difference
+    assert found is not None
+    assert found.what == "labels"
+    assert found.here == [label.lower() for label in found.there]
+
+
+def test_vectors_that_differ_are_told(sent: dict[str, Path]) -> None:
+    folder = sent["embedding"]
+    given = parts(str(folder), "cpu")
+    assert compare(folder, given).difference is None
+    with torch.no_grad():
+        next(given.model.parameters()).mul_(2)
+    found = compare(folder, given).difference
+    assert found is not None
+    assert found.what == "vectors"
+
+
+def test_a_check_that_compares_no_text_fails_and_says_why(sent: dict[str, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "short"
+    shutil.copytree(sent["embedding"], folder)
+    listed = [{"type": "Transformer", "path": ""}, {"type": "Pooling", "path": "1_Pooling"}]
+    (folder / "modules.json").write_text(json.dumps(listed))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text("{}")
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 1}')
+    done = regard("import", str(folder), "--check", "--json")
+    assert done.returncode == Mismatch.status
+    assert json.loads(done.stdout)["texts"] == 0
+    assert "no text could be compared" in done.stderr
+    assert "this model reads 1" in done.stderr
 
 
 def llama(folder: Path) -> None:
