@@ -7,7 +7,7 @@ What can't be computed here is refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,20 +60,20 @@ class Generation:
     least: int = 0  # tokens that are written at least
 
     @classmethod
-    def read(cls, origin: Origin | None, ends: tuple[int, ...]) -> Generation:
-        """From what came with a model; `ends`: the tokens that end its texts."""
+    def read(cls, origin: Origin | None, ends: tuple[int, ...], vocabulary: int | None) -> Generation:
+        """From what came with a model; `ends`: the tokens that end its texts; `vocabulary`: those that it can write."""
         if origin is None:
             return cls()
         where = NAME if NAME in origin.files else "config.json"
-        told = Told(origin.json(where), where)
+        told = Told(origin.json(where), where, vocabulary)
         told.insist_on_known()
-        closing = told.number("forced_eos_token_id")
+        closing = told.token("forced_eos_token_id")
         if closing is not None and closing not in ends:
             raise told.wrong("forced_eos_token_id", f"and its texts end with {', '.join(map(str, ends))}")
         sequences = told.lists("bad_words_ids")
         return cls(
             told.search(),
-            told.number("forced_bos_token_id"),
+            told.token("forced_bos_token_id"),
             closing is not None,
             told.tokens("suppress_tokens"),
             told.tokens("begin_suppress_tokens"),
@@ -117,6 +117,7 @@ class Told:
 
     keys: Mapping[str, Any]
     where: str
+    vocabulary: int | None  # tokens that the model can write
 
     def wrong(self, key: str, why: str) -> CheckpointError:
         hint = f"delete {key} from {self.where} to generate without it"
@@ -158,14 +159,26 @@ class Told:
             raise self.wrong(key, "and it must be a number from 0 on")
         return value
 
+    def token(self, key: str) -> int | None:
+        value = self.number(key)
+        self.insist_on_rows(key, () if value is None else (value,))
+        return value
+
+    def insist_on_rows(self, key: str, tokens: Sequence[int]) -> None:
+        """Refuse tokens that the model has no score for."""
+        beyond = [token for token in tokens if self.vocabulary is not None and token >= self.vocabulary]
+        if beyond:
+            raise self.wrong(key, f"and {beyond[0]} isn't one of the model's {self.vocabulary} tokens")
+
     def tokens(self, key: str) -> tuple[int, ...]:
         value = self.keys.get(key) or []
         if not isinstance(value, list) or not all(type(token) is int and token >= 0 for token in value):
             raise self.wrong(key, "and it must be a list of tokens")
+        self.insist_on_rows(key, value)
         return tuple(value)
 
     def lists(self, key: str) -> tuple[tuple[int, ...], ...]:
         value = self.keys.get(key) or []
         if not isinstance(value, list) or not all(isinstance(row, list) and row for row in value):
             raise self.wrong(key, "and it must be lists of tokens")
-        return tuple(Told({key: row}, self.where).tokens(key) for row in value)
+        return tuple(Told({key: row}, self.where, self.vocabulary).tokens(key) for row in value)

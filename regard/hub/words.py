@@ -45,11 +45,15 @@ def _wrapped(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokeniz
     engine.no_padding()
     engine.no_truncation()
     size = engine.get_vocab_size()
-    told = _settings(folder, "generation_config.json").get("eos_token_id")
-    if isinstance(told, int) and told >= size:
-        told = None  # a default of their library, which this vocabulary doesn't reach
-    given = config.get("eos_token_id") if told is None else told
-    listed = given if isinstance(given, list) else [] if given is None else [given]
+    told = [settings.get("eos_token_id") for settings in (_settings(folder, "generation_config.json"), config)]
+    lists = [each if isinstance(each, list) else [] if each is None else [each] for each in told]
+    given = [token for each in lists for token in each]
+    keys = ("pad_token_id", "decoder_start_token_id", "bos_token_id")
+    for key, number in (*((key, config.get(key)) for key in keys), *(("eos_token_id", token) for token in given)):
+        if number is not None and not (type(number) is int and number >= 0):
+            raise DataError(f"{folder}/config.json: {key}: {number!r} isn't a token of {size}")
+    # what this vocabulary doesn't reach is a default of their library
+    listed = next((found for each in lists if (found := [token for token in each if token < size])), [])
     end = listed[0] if listed else None
     first, closing, mask, pad = (_known(engine, names) for names in (("[CLS]",), ("[SEP]",), MASKS, PADS))
     before, after = Tokenizer(engine).frame or ((), ())
@@ -57,16 +61,13 @@ def _wrapped(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokeniz
     # what stands around a text tells more than config.json, where encoders have numbers that nobody reads
     begins = (config.get("decoder_start_token_id"), opens, config.get("bos_token_id"), first)
     ends = (closes, end, closing) if mask is not None else (end, closes, closing)
-    ids = {
-        "pad": pad if config.get("pad_token_id") is None else config.get("pad_token_id"),
-        "begin": next((number for number in begins if number is not None), None),
-        "end": next((number for number in ends if number is not None), None),
-    }
-    for name, number in (*ids.items(), *(("end", token) for token in listed)):
-        if number is not None and not (isinstance(number, int) and number >= 0):
-            raise DataError(f"{folder}/config.json: {name}: {number!r} isn't a token of {size}")
     # a model that never pads still needs something to fill rectangles with: nobody looks at it
-    filled: dict[str, Any] = {name: 0 if number is None else number for name, number in ids.items()}
+    filled = {"pad": next((n for n in (config.get("pad_token_id"), pad) if n is not None and n < size), 0)}
+    for name, numbers in (("begin", begins), ("end", (*ends, *given))):
+        there = [number for number in numbers if number is not None]
+        if there and min(there) >= size:
+            raise DataError(f"{folder}/config.json: {name}: {there[0]} isn't a token of {size}")
+        filled[name] = next((number for number in there if number < size), 0)
     unknown = _unknown(engine)
     further = tuple(dict.fromkeys(token for token in listed if token != filled["end"])) if mask is None else ()
     return Tokenizer(engine, 0.0, unknown=unknown, **filled, separator=closing, mask=mask, further=further)

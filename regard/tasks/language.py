@@ -80,7 +80,8 @@ class Language(DocumentSpec):
         if self.choose_speaker(network.spec) is Embedder:
             return Embedder(network, lexicon.tokenizer, lexicon.foreign)
         context = None if network.endless else self.context
-        told = Generation.read(origin, lexicon.tokenizer.ends) if lexicon.foreign else Generation()
+        known = None if network.spec.decoder is None else network.spec.decoder.embedding.fields().get("vocabulary")
+        told = Generation.read(origin, lexicon.tokenizer.ends, known) if lexicon.foreign else Generation()
         told.insist_on_a_prompt()
         return Writer(network, lexicon.tokenizer, context, lexicon.foreign, USUAL.replace(**told.search), told)
 

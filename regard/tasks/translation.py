@@ -86,7 +86,8 @@ class Translation(TaskSpec):
         source, target = lexicon.tokenizers
         scorer = network if network.encoder is not None else Prompted(network)
         # what was trained here translates as its task says
-        told = Generation.read(origin, target.ends) if lexicon.foreign else Generation()
+        known = None if network.spec.decoder is None else network.spec.decoder.embedding.fields().get("vocabulary")
+        told = Generation.read(origin, target.ends, known) if lexicon.foreign else Generation()
         search = self.search.replace(**told.for_translation)
         return Translator(scorer, source, target, search, told, lexicon.foreign)
 

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Engine
 from tokenizers import models, pre_tokenizers, processors
 
 from regard.data.lexicon import Lexicon
-from regard.errors import RegardError
+from regard.errors import CheckpointError, DataError, RegardError
 from regard.exchange import keep
 from regard.hub.load import imported
 from regard.noun import load
@@ -187,6 +187,47 @@ def test_what_cannot_be_computed_is_refused_by_name(tmp_path: Path, key: str, va
     (tmp_path / "generation_config.json").write_text(json.dumps({key: value, "eos_token_id": 1}))
     with pytest.raises(RegardError, match=f"generation_config.json: {key}"):
         load(str(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["marian", "llama"])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("suppress_tokens", [4, 99]),
+        ("begin_suppress_tokens", [30]),
+        ("bad_words_ids", [[5], [6, 99]]),
+        ("forced_bos_token_id", 30),
+        ("forced_eos_token_id", 99),
+    ],
+)
+def test_tokens_that_the_model_does_not_have_are_refused_by_name(
+    tmp_path: Path, kind: str, key: str, value: Any
+) -> None:
+    saved(tmp_path, kind)
+    (tmp_path / "generation_config.json").write_text(json.dumps({key: value, "eos_token_id": 1}))
+    with pytest.raises(CheckpointError, match=f"generation_config.json: {key} is .*, and (30|99) isn't one of .* 30 "):
+        load(str(tmp_path))
+
+
+@pytest.mark.parametrize("told", [99, [99], [99, 3, 1], [3, 99, 1]])
+def test_an_end_that_nothing_reaches_is_left_out_and_the_kept_model_loads(tmp_path: Path, told: Any) -> None:
+    saved(tmp_path / "model", "llama")
+    (tmp_path / "model" / "generation_config.json").write_text(json.dumps({"eos_token_id": told}))
+    keep(imported(tmp_path / "model"), tmp_path / "kept")
+    for noun in ("model", "kept"):
+        assert load(str(tmp_path / noun)).tokenizer.ends == ((3, 1) if told not in (99, [99]) else (1,))
+
+
+@pytest.mark.parametrize(("key", "name"), [("eos_token_id", "end"), ("bos_token_id", "begin")])
+def test_a_config_whose_tokens_nothing_reaches_is_refused_when_it_comes_in(
+    tmp_path: Path, key: str, name: str
+) -> None:
+    saved(tmp_path, "llama")
+    (tmp_path / "generation_config.json").unlink()
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {key: 99}))
+    with pytest.raises(DataError, match=f"config.json: {name}: 99 isn't a token of 30"):
+        imported(tmp_path)
 
 
 def test_every_end_is_kept_with_a_lexicon_and_older_ones_load(tmp_path: Path) -> None:
