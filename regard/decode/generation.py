@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regard.data.origin import Origin
-from regard.errors import CheckpointError
+from regard.decode.search import Search
+from regard.errors import CheckpointError, SpecError
 
 NAME = "generation_config.json"
 # settings of ours that a key stands for as it is
@@ -137,6 +138,15 @@ class Told:
             if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
                 raise self.wrong(theirs, "and it must be a number")
         sample = self.keys.get("do_sample")
+        if sample is False and found.get("temperature") == 0:
+            del found["temperature"]  # the same said twice
+        for theirs, ours in SAME.items():
+            try:
+                Search.parse({ours: found[ours]} if ours in found else {})
+            except SpecError as error:
+                raise self.wrong(theirs, f"and that can't be computed here: {error.message}") from None
+        if sample and found.get("beam", 1) > 1:
+            raise self.wrong("num_beams", "and with do_sample its beams are drawn, which can't be computed here")
         if sample is not None:
             found["sample"] = bool(sample)
         if sample:

@@ -180,6 +180,12 @@ def test_an_older_config_says_it_where_there_is_no_other_file(tmp_path: Path) ->
         ("bad_words_ids", "w1"),
         ("suppress_tokens", [-1]),
         ("max_length", "long"),
+        ("temperature", 0.0),
+        ("top_p", 0),
+        ("min_p", 1.5),
+        ("repetition_penalty", 0.0),
+        ("num_beams", 0),
+        ("top_k", 2.5),
     ],
 )
 def test_what_cannot_be_computed_is_refused_by_name(tmp_path: Path, key: str, value: Any) -> None:
@@ -187,6 +193,23 @@ def test_what_cannot_be_computed_is_refused_by_name(tmp_path: Path, key: str, va
     (tmp_path / "generation_config.json").write_text(json.dumps({key: value, "eos_token_id": 1}))
     with pytest.raises(RegardError, match=f"generation_config.json: {key}"):
         load(str(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["marian", "llama"])
+def test_drawn_beams_are_refused_by_name(tmp_path: Path, kind: str) -> None:
+    saved(tmp_path, kind)
+    told = {"eos_token_id": 1, "do_sample": True, "num_beams": 4}
+    (tmp_path / "generation_config.json").write_text(json.dumps(told))
+    with pytest.raises(CheckpointError, match="generation_config.json: num_beams is 4, and with do_sample"):
+        load(str(tmp_path))
+    (tmp_path / "generation_config.json").write_text(json.dumps(told | {"num_beams": 1}))
+    assert load(str(tmp_path)).search.sample
+
+
+def test_a_temperature_of_zero_beside_no_sampling_says_nothing(tmp_path: Path) -> None:
+    saved(tmp_path, "llama")
+    (tmp_path / "generation_config.json").write_text(json.dumps({"do_sample": False, "temperature": 0.0}))
+    assert not load(str(tmp_path)).search.sample
 
 
 @pytest.mark.parametrize("kind", ["marian", "llama"])
