@@ -71,6 +71,8 @@ class Generation:
         closing = told.token("forced_eos_token_id")
         if closing is not None and closing not in ends:
             raise told.wrong("forced_eos_token_id", f"and its texts end with {', '.join(map(str, ends))}")
+        if told.keys.get("max_new_tokens") == 0:
+            raise told.wrong("max_new_tokens", "and that leaves nothing to write")
         sequences = told.lists("bad_words_ids")
         return cls(
             told.search(),
@@ -107,9 +109,10 @@ class Generation:
     def for_translation(self) -> dict[str, Any]:
         """Settings of a search whose decoder has read one token when it begins."""
         most, least = self.most(1), self.minimum(1)
-        found = dict(self.search) | ({"minimum": least} if least else {})
         # a text that the limit cuts has one token more where the end isn't forced: theirs has no end then
-        return found if most is None else found | {"maximum": max(1, most - self.closing)}
+        limit = {} if most is None else {"maximum": max(1, most - self.closing)}
+        least = min(least, limit.get("maximum", least))
+        return dict(self.search) | ({"minimum": least} if least else {}) | limit
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class Translator(Speaker):
         `attention`: with what each token looked at; None for a model that doesn't look (`unseeing` says why).
         """
         check_text(text, "translate_all(texts)")
-        chosen = self.search.replace(**settings)
+        chosen = self.search.heed(settings)
         return next(self.translate_all([text], chosen, attention=attention))[0]
 
     def translate_all(
@@ -180,7 +180,7 @@ class Translator(Speaker):
         usual: dict[str, Any] = {"beam": 1 if told.get("sample") else 5} | told
         if "beam" not in given:
             usual["beam"] = max(usual["beam"], int(given.get("best", 1)))
-        return Search.parse(usual | dict(given))
+        return Search.parse(usual).heed(given)
 
     def read(self, source: Sequence[int]) -> list[int]:
         """A source's tokens as the encoder reads them, with what stands around them."""

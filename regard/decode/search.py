@@ -7,7 +7,7 @@ sentence leaves the batch as soon as no hypothesis of it can become better than 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
@@ -63,7 +63,7 @@ class Search(Spec):
     typical: Positive = 1.0
     repetition: Positive = 1.0
     no_repeat: Count = 0  # no run of so many tokens twice
-    minimum: Count = 0
+    minimum: Count | None = None  # tokens before the end; None: as many as the model's own files say, or 0
     maximum: Size | None = None  # tokens before the end; None: as many as the source suggests, or 200
 
     @model_validator(mode="after")
@@ -72,9 +72,18 @@ class Search(Spec):
             raise ValueError(f"groups: beam {self.beam} is not divisible by groups {self.groups}")
         if self.best > self.beam:
             raise ValueError(f"best: {self.best} hypotheses from a beam of {self.beam}; try beam={self.best}")
-        if self.maximum is not None and self.minimum > self.maximum:
+        if self.maximum is not None and (self.minimum or 0) > self.maximum:
             raise ValueError(f"minimum: at least {self.minimum} tokens and at most {self.maximum}")
         return self
+
+    def heed(self, given: Mapping[str, Any]) -> Self:
+        """With what a user says; where only one limit is said, the other makes way for it."""
+        chosen = self.replace(minimum=None, maximum=None).replace(**given)
+        least = chosen.minimum if "minimum" in given else self.minimum
+        most = chosen.maximum if "maximum" in given else self.maximum
+        if least is not None and most is not None and least > most:
+            least, most = (least, least) if "minimum" in given else (most, most)
+        return chosen.replace(minimum=least, maximum=most)
 
     def norm(self, length: int) -> float:
         """What a sum of log-probabilities is divided by (GNMT: Wu et al. 2016, equation 14)."""
@@ -193,7 +202,7 @@ class Batch:
         """How many tokens a sentence may have; never fewer than the settings and its prefix make it have."""
         own = None if demands.most is None else demands.most[sentence]
         most = min((most for most in (self.settings.maximum, own) if most is not None), default=MOST)
-        return max(most, self.settings.minimum, len(demands.prefixes[sentence]) if demands.prefixes else 0)
+        return max(most, self.settings.minimum or 0, len(demands.prefixes[sentence]) if demands.prefixes else 0)
 
     @torch.no_grad()
     def run(self, memory: Any) -> list[list[Hypothesis]]:

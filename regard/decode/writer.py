@@ -101,12 +101,16 @@ class Stream:
         self.writer, self.slide = writer, slide
         self.prompt = writer.read(prompt, slide)
         told = writer.generation
-        least = settings.minimum or told.minimum(len(self.prompt))
-        most = settings.maximum or told.most(len(self.prompt)) or MOST
-        self.settings = settings = settings.replace(minimum=least, maximum=max(most, least))
+        least, most = told.minimum(len(self.prompt)), told.most(len(self.prompt))
+        most = max(MOST, least) if most is None else most
+        given = {"minimum": settings.minimum, "maximum": settings.maximum}
+        usual = settings.replace(minimum=min(least, most), maximum=most)  # as transformers: the most counts
+        settings = usual.heed({name: value for name, value in given.items() if value is not None})
+        assert settings.maximum is not None
+        self.settings = settings
         self.strands = [Strand(writer.tokenizer, list(self.prompt), stops) for _ in range(samples)]
         self.generators = [torch.Generator().manual_seed(settings.seed * 1_000_003 + n) for n in range(samples)]
-        self.maximum = max(most, least)
+        self.maximum = settings.maximum
         limits = [self.maximum + 1] * samples
         never = told.never if writer.foreign else special_tokens(writer.tokenizer)
         demands = Demands(never=never, banned=told.banned, not_first=told.not_first)

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Engine
 from tokenizers import models, pre_tokenizers, processors
 
 from regard.data.lexicon import Lexicon
-from regard.errors import CheckpointError, DataError, RegardError
+from regard.errors import CheckpointError, DataError, RegardError, SpecError
 from regard.exchange import keep
 from regard.hub.load import imported
 from regard.noun import load
@@ -143,6 +143,39 @@ def test_what_a_user_says_wins_and_what_nobody_says_is_the_models(tmp_path: Path
     assert greedy.stdout.splitlines() == [speaker.translate(text, beam=1).text for text in TEXTS]
 
 
+def test_a_limit_that_a_user_says_wins_over_both_of_the_models(tmp_path: Path) -> None:
+    saved(tmp_path / "llama", "llama", do_sample=False, min_new_tokens=8, max_new_tokens=12)
+    writer = load(str(tmp_path / "llama"))
+    assert len(writer.write("w1 w2")[0].tokens) >= 8
+    assert len(writer.write("w1 w2", maximum=5)[0].tokens) == 5
+    assert len(writer.write("w1 w2", minimum=15)[0].tokens) >= 15
+    assert writer.begin("w1 w2", writer.search.replace(minimum=0), [], 1, False).settings.minimum == 0
+    said = regard("generate", str(tmp_path / "llama"), "--prompt", "w1", "--json", "--tokens", "5")
+    assert len(json.loads(said.stdout)["tokens"]) == 5
+    saved(tmp_path / "marian", "marian", min_length=9, max_length=13)
+    speaker = load(str(tmp_path / "marian"))
+    assert (speaker.search.minimum, speaker.search.maximum) == (8, 12)
+    assert speaker.settings({"maximum": 5}).minimum == 5
+    assert speaker.settings({"minimum": 20}).maximum == 20
+    assert speaker.settings({"minimum": 0}).minimum == 0
+    assert len(speaker.translate(TEXTS[0], maximum=3).tokens) <= 4
+    with pytest.raises(SpecError, match="minimum"):
+        speaker.settings({"minimum": 9, "maximum": 3})
+
+
+@pytest.mark.parametrize("kind", ["marian", "llama"])
+def test_a_maximum_in_the_file_counts_before_a_minimum_as_in_transformers(tmp_path: Path, kind: str) -> None:
+    model = saved(tmp_path, kind, do_sample=False)
+    (tmp_path / "generation_config.json").write_text(
+        json.dumps({"eos_token_id": 1, "do_sample": False, "min_new_tokens": 9, "max_new_tokens": 4})
+    )
+    model.generation_config.update(max_new_tokens=4, suppress_tokens=[1])
+    speaker = load(str(tmp_path))
+    for text in TEXTS:
+        found = speaker.translate(text) if kind == "marian" else speaker.write(text)[0]
+        assert found.tokens[:4] == theirs(model, text)
+
+
 def test_sampling_is_as_the_model_says_unless_the_user_does(tmp_path: Path) -> None:
     saved(tmp_path, "llama", do_sample=True, temperature=0.6, top_p=0.9, max_new_tokens=7)
     writer = load(str(tmp_path))
@@ -180,6 +213,7 @@ def test_an_older_config_says_it_where_there_is_no_other_file(tmp_path: Path) ->
         ("bad_words_ids", "w1"),
         ("suppress_tokens", [-1]),
         ("max_length", "long"),
+        ("max_new_tokens", 0),
         ("temperature", 0.0),
         ("top_p", 0),
         ("min_p", 1.5),
