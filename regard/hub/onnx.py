@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from regard.core.model import Model
-from regard.errors import RegardError
+from regard.errors import DiskError, RegardError
+from regard.files import describe
 
 CLOSE = 1e-4  # how far onnxruntime may be from here
 
@@ -70,6 +71,8 @@ def written(model: Model, path: Path) -> float:
         if not worst <= CLOSE:
             raise RegardError(f"onnxruntime differs by {worst:.2g} from here, and {CLOSE:.0e} is the most")
         os.replace(aside, path)
+    except OSError as error:
+        raise DiskError(f"{path}: not written, {describe(error)}", "make room, or another path") from None
     finally:
         aside.unlink(missing_ok=True)
     return worst

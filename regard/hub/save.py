@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,13 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
 from regard.core.spec import quoted
-from regard.errors import CheckpointError, RegardError
-from regard.files import aside
+from regard.errors import CheckpointError, DiskError, RegardError
+from regard.files import aside, describe
 from regard.hub.load import WEIGHTS, Plan, planned
 from regard.models import Family, Settings, families
 
@@ -151,16 +153,29 @@ def placed(folder: Path) -> Iterator[Path]:
             os.replace(beside, folder)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
-    except OSError as error:
+    except FileExistsError as error:  # somebody else's
         raise CheckpointError(f"{folder}: {error.strerror or error}") from None
+    except OSError as error:
+        raise DiskError(f"{folder}: not written, {describe(error)}", "make room, or another folder") from None
+
+
+def save_weights(tensors: dict[str, Tensor], path: Path) -> None:
+    """Write a safetensors file; what the disk has against it is an OSError, as everywhere else."""
+    try:
+        save_file(tensors, str(path), metadata={"format": "pt"})
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))  # the library keeps it only in its message
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
+    path.chmod(0o644)  # the library writes it for its owner alone
 
 
 def exported(plan: Plan, model: Model, folder: Path, files: Mapping[str, bytes] | None = None) -> list[Path]:
     """Write a folder, whole or not at all; `files`: beside the weights, a config.json of its own among them."""
     with placed(folder) as place:
         tensors = tensors_of(plan, model)
-        save_file(tensors, str(place / WEIGHTS), metadata={"format": "pt"})
-        (place / WEIGHTS).chmod(0o644)  # the library writes it for its owner alone
+        save_weights(tensors, place / WEIGHTS)
         usual = {"config.json": json.dumps(config_of(plan) | dtypes(model), indent=2).encode()}
         for name, content in {**usual, **(files or {})}.items():
             (place / name).parent.mkdir(exist_ok=True)

@@ -276,9 +276,7 @@ def test_an_end_that_nothing_reaches_is_left_out_and_the_kept_model_loads(tmp_pa
 
 
 @pytest.mark.parametrize(("key", "name"), [("eos_token_id", "end"), ("bos_token_id", "begin")])
-def test_a_config_whose_tokens_nothing_reaches_is_refused_when_it_comes_in(
-    tmp_path: Path, key: str, name: str
-) -> None:
+def test_a_config_whose_tokens_nothing_reaches_is_refused_when_it_comes_in(tmp_path: Path, key: str, name: str) -> None:
     saved(tmp_path, "llama")
     (tmp_path / "generation_config.json").unlink()
     config = json.loads((tmp_path / "config.json").read_text())

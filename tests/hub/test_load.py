@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import resource
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer as Engine
 from tokenizers import models
 
-from regard.errors import CheckpointError
+from regard.errors import CheckpointError, DiskError
 from regard.hub.load import imported, planned
 from regard.hub.save import config_of, exported, plan_for
 from regard.models import families, presets
@@ -40,6 +44,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
+@contextmanager
+def limited(room: int) -> Iterator[None]:
+    """A disk that takes files of so many bytes and no larger."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
 def change(folder: Path, **keys: Any) -> None:
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | keys))
@@ -55,6 +72,21 @@ def test_a_whole_folder_loads_without_a_copy(folder: Path) -> None:
     found = imported(folder)
     assert found.unused == []
     assert found.model(torch.randint(50, (2, 5))).shape == (2, 5, 50)
+
+
+@pytest.mark.parametrize("room", [1_000, 0])  # too little for the weights; for anything
+def test_an_export_that_the_disk_will_not_take_is_told_and_leaves_nothing(tmp_path: Path, room: int) -> None:
+    plan = planned(CONFIG)
+    with limited(room), pytest.raises(DiskError, match="out: not written, a file may not be so large"):
+        exported(plan, plan.spec.build(), tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_made_is_the_disks_fault(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a file")
+    plan = planned(CONFIG)
+    with pytest.raises(DiskError, match="Not a directory"):
+        exported(plan, plan.spec.build(), tmp_path / "file" / "out")
 
 
 def test_all_problems_are_told_at_once_with_the_nearest_row(folder: Path) -> None:
