@@ -234,7 +234,7 @@ def test_drawn_beams_are_refused_by_name(tmp_path: Path, kind: str) -> None:
     saved(tmp_path, kind)
     told = {"eos_token_id": 1, "do_sample": True, "num_beams": 4}
     (tmp_path / "generation_config.json").write_text(json.dumps(told))
-    with pytest.raises(CheckpointError, match="generation_config.json: num_beams is 4, and with do_sample"):
+    with pytest.raises(CheckpointError, match=r"generation_config.json: num_beams is 4, and with do_sample"):
         load(str(tmp_path))
     (tmp_path / "generation_config.json").write_text(json.dumps(told | {"num_beams": 1}))
     assert load(str(tmp_path)).search.sample
