@@ -30,6 +30,7 @@ FORMAT = 1
 MANIFEST, PART = "MANIFEST.json", "MANIFEST.part"
 SIGNS = (MANIFEST, "state.json", "spec.json")  # one of them at least is in every checkpoint, be it damaged
 FOLDER = re.compile(r"step-(\d{1,18})(\.old-\d+)?")  # old: a step that is being saved again
+PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".npy")
 LARGEST_JSON = 16 * 2**20
 Files = Mapping[str, bytes]
 
@@ -146,7 +147,7 @@ class Store:
     def at(self, step: int) -> Checkpoint:
         there = {found.step: found.path for found in self.numbered()}
         if step not in there:
-            raise CheckpointError(f"{self.folder}: there is no checkpoint of step {step}")
+            raise CheckpointError(f"{self.folder}/step-{step}: there is no such checkpoint")
         return verified(there[step])
 
     def clear(self) -> int:
@@ -203,7 +204,13 @@ def verified(path: Path) -> Checkpoint:
     found = Checkpoint(path, listed["step"])
     for name in listed["files"]:
         found.read(name)
-    return found  # what the manifest doesn't list isn't ours, and is never read
+    # what the manifest doesn't list isn't ours and is never read; weights that may be a pickle have no business here
+    strange = sorted(
+        item.name for item in path.iterdir() if item.suffix in PICKLES and item.name not in listed["files"]
+    )
+    if strange:
+        raise CheckpointError(f"{path / strange[0]}: the manifest doesn't list it, and a pickle is never read")
+    return found
 
 
 def manifest(path: Path, name: str = MANIFEST) -> dict[str, Any]:
