@@ -380,7 +380,8 @@ class Run:
     def _must_agree(self, before: Mapping[str, Any], after: Mapping[str, Any], told: str, hint: str) -> None:
         names = sorted(name for name in {*before} & {*after} if before[name] != after[name])
         if names:
-            lines = [f"{name}: {quoted(before[name])} -> {quoted(after[name])}" for name in names[:10]]
+            shown = {name: [quoted(side[name]) for side in (before, after)] for name in names[:10]}
+            lines = [f"{name}: {one} -> {other}".replace("None", "not set") for name, (one, other) in shown.items()]
             raise SpecError(f"{self.folder}: {told}: " + "; ".join(lines), hint)
 
     @property

@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import Any
 from unittest.mock import patch
 
@@ -63,7 +64,7 @@ def test_a_finished_run_says_so_and_a_longer_one_goes_on(run: Path) -> None:
     assert told(regard("resume", str(run), "--json"))[0]["steps"] == 6
     again = regard("train", str(run / "run.yaml"))
     assert again.returncode == 1
-    assert f"regard resume {run}" in again.stderr
+    assert f"regard resume {quote(str(run))}" in again.stderr
 
 
 def test_lines_come_back_in_order_and_an_empty_one_stays_empty(run: Path) -> None:
@@ -267,7 +268,7 @@ def test_average_is_the_mean_of_checkpoints(run: Path) -> None:
     assert found(f"{run}@best").path == before
     many = regard("average", str(run), "--last", "9")
     assert many.returncode == 4
-    assert f"regard average {run} --last 4, or train.keep=9" in many.stderr
+    assert f"regard average {quote(str(run))} --last 4, or train.keep=9" in many.stderr
     assert regard("average", str(run)).returncode == 2
 
 

@@ -53,15 +53,16 @@ class Screen(Listener):
             self.console.print(line, soft_wrap=True)
 
     def line(self, step: Step, moment: Moment) -> str:
-        """Step, loss, rate, gradient, speed, memory, and how long it will take."""
+        """What matters most first: a narrow terminal cuts the rest off."""
         progress = moment.progress(self.spec)
         speed = (moment.tokens - self.first) / max(moment.seconds - self.resumed, 1e-9)
         left = moment.seconds * (1 - progress) / progress if progress else 0.0
         others = self.load.look()
-        beside = f"  busy machine: others use {others:.1f} cores" if others >= BUSY else ""
+        beside = f" (busy: others use {others:.1f} cores)" if others >= BUSY else ""
         return (
-            f"step {step.step:,}  loss {self.loss:.3f}  rate {step.rate:.2e}  gradient {step.gradient:.2f}  "
-            f"{speed:,.0f} tokens/s  {peak_memory() / 2**20:,.0f} MB  {progress:.0%}  {clock(left)} left{beside}"
+            f"step {step.step:,}  loss {self.loss:.3f}  {progress:.0%}  {clock(left)} left  "
+            f"{speed:,.0f} tokens/s{beside}  rate {step.rate:.2e}  gradient {step.gradient:.2f}  "
+            f"{peak_memory() / 2**20:,.0f} MB"
         )
 
     def evaluating(self, moment: Moment) -> None:

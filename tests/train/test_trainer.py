@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from regard.run import Run
 from regard.tasks.translation import Translate
 from regard.train.checkpoint import Store
 from regard.train.listener import Listener, Step, history
+from regard.train.screen import Screen
 from regard.train.trainer import Moment, Trainer, TrainSpec
 from tests.train.small import begun, document, trainer
 
@@ -152,7 +154,7 @@ def test_the_command_stops_on_a_signal_and_resumes(tmp_path: Path) -> None:
     _, errors = training.communicate(timeout=600)
     assert training.returncode == 143
     assert "Traceback" not in errors
-    assert f"regard resume {out}" in errors
+    assert f"regard resume {quote(str(out))}" in errors
     newest = Store(out / "checkpoints").latest()
     assert newest is not None
     more = newest.step + 3
@@ -392,7 +394,7 @@ def test_an_evaluation_that_fails_loses_no_training_and_there_is_a_way_out(tmp_p
     for _ in range(2):  # going on comes to the same place
         with pytest.raises(InputError, match="step 3 is saved, and its evaluation failed: a text of 900") as failed:
             failing(run).run()
-        assert failed.value.hint == f"shorten it or regard resume {run.folder} train.evaluate=0"
+        assert failed.value.hint == f"shorten it or regard resume {quote(str(run.folder))} train.evaluate=0"
         assert [item.step for item in run.store.numbered()] == [3]
     out = Run(run.folder, run.spec.replace(train=run.spec.train.replace(evaluate=0)))
     with pytest.raises(InputError, match="step 7 is saved, and its evaluation failed") as failed:
@@ -583,3 +585,14 @@ def test_an_error_at_the_start_leaves_no_display_on(tmp_path: Path) -> None:
         ready.run()
     assert told[2:] == ["one began", "one ended"]
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_the_live_line_says_when_the_machine_is_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In 80 columns, where the rest is cut off."""
+    screen = Screen()
+    screen.began(Moment(), TrainSpec(steps=10))
+    screen.loss = 2.5
+    step, moment = Step(5, 2.5, 1e-3, 0.5, 5000, 10.0, 500.0), Moment(step=5, tokens=5000, seconds=10.0)
+    for cores, told in ((0.1, False), (1.25, True)):
+        monkeypatch.setattr(screen.load, "look", lambda cores=cores: cores)
+        assert ("busy: others use 1.2 cores" in screen.line(step, moment)[:80]) == told
