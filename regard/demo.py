@@ -91,7 +91,7 @@ def recipe(name: str, out: Path, tokens: int) -> Document:
         "train": {
             "tokens": tokens,
             "optimizer": {"kind": "adamw", "rate": 0.004, "decay": 0.0},
-            "schedule": {"kind": "linear", "warmup": 50},
+            "schedule": {"kind": "linear"},
             "evaluate": 0,
             "save": 100_000,
         },
