@@ -221,23 +221,21 @@ class Run:
             run._claim()
             fresh = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
-            try:
-                with run.lock():
-                    run._claim()  # somebody may have been quicker
-                    if left := run._clear():
-                        raise RegardError(f"{folder / left}: files that aren't a run's are in it", "out=ANOTHER")
-                    replace(folder / PREPARING, MADE.encode())
+            with run.lock():
+                run._claim()  # somebody may have been quicker
+                if left := run._clear():
+                    raise RegardError(f"{folder / left}: files that aren't a run's are in it", "out=ANOTHER")
+                replace(folder / PREPARING, MADE.encode())
+                try:
                     run._prepare(report, ready)
-                    (folder / PREPARING).unlink()
-            except Busy:
-                raise
-            except BaseException:
-                run._clear()
-                for name in (PREPARING, "lock"):
-                    (folder / name).unlink(missing_ok=True)
-                if fresh:
-                    remove(folder, lambda _: False)
-                raise
+                except BaseException:
+                    run._clear()
+                    for name in (PREPARING, "lock"):
+                        (folder / name).unlink()
+                    if fresh:
+                        remove(folder, lambda _: False)
+                    raise
+                (folder / PREPARING).unlink()
         return run
 
     def _claim(self) -> None:
@@ -380,9 +378,10 @@ class Run:
     def _must_agree(self, before: Mapping[str, Any], after: Mapping[str, Any], told: str, hint: str) -> None:
         names = sorted(name for name in {*before} & {*after} if before[name] != after[name])
         if names:
-            shown = {name: [quoted(side[name]) for side in (before, after)] for name in names[:10]}
-            lines = [f"{name}: {one} -> {other}".replace("None", "not set") for name, (one, other) in shown.items()]
-            raise SpecError(f"{self.folder}: {told}: " + "; ".join(lines), hint)
+            sides = {name: (before[name], after[name]) for name in names[:10]}
+            shown = {name: ["not set" if side is None else quoted(side) for side in sides[name]] for name in sides}
+            lines = "; ".join(f"{name}: {one} -> {other}" for name, (one, other) in shown.items())
+            raise SpecError(f"{self.folder}: {told}: {lines}", hint)
 
     @property
     def untouched(self) -> bool:
