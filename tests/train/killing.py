@@ -1,8 +1,7 @@
 """A program that kills its own children while they save, and reports what they left: run by the checkpoint tests.
 
-`python -m tests.train.killing each FOLDER` kills after every operation of a save in turn, `again` after every one of
-a save of a step that is there already; `random FOLDER COUNT` at random moments. Children
-are forked, so that each costs milliseconds.
+`python -m tests.train.killing each FOLDER STEP …` kills after every operation of these saves in turn; `random FOLDER
+COUNT` at random moments. Children are forked, so that each costs milliseconds.
 """
 
 from __future__ import annotations
@@ -52,9 +51,9 @@ def forked(work: Callable[[], None]) -> int:
     os._exit(0)
 
 
-def each(folder: Path) -> dict[str, int]:
-    """Die after each operation of two saves, until a child survives them all."""
-    at, died, steps = 0, True, set()
+def each(folder: Path, steps: tuple[int, ...]) -> dict[str, int]:
+    """Die after each operation of saving some steps, where step 1 is there already, until a child survives them all."""
+    at, died, found = 0, True, set()
     while died:
         at += 1
         place = folder / str(at)
@@ -62,37 +61,18 @@ def each(folder: Path) -> dict[str, int]:
 
         def work(place: Path = place, at: int = at) -> None:
             deadly(at)
-            for step in (2, 3):
+            for step in steps:
                 save(Store(place), step)
 
         _, status = os.waitpid(forked(work), 0)
         died = os.WIFSIGNALED(status)
-        steps.add(whole(Store(place)))
+        newest = whole(Store(place))
+        assert Store(place).at(newest).step == newest
         Store(place).clear()
-        assert not list(place.glob("*.tmp-*"))
-    return {"operations": at - 1, "first": min(steps), "last": max(steps)}
-
-
-def again(folder: Path) -> dict[str, int]:
-    """Die after each operation of saving the only checkpoint once more: the old one or the new one is there."""
-    at, died = 0, True
-    while died:
-        at += 1
-        place = folder / str(at)
-        save(Store(place), 1)
-
-        def work(place: Path = place, at: int = at) -> None:
-            deadly(at)
-            save(Store(place), 1)
-
-        _, status = os.waitpid(forked(work), 0)
-        died = os.WIFSIGNALED(status)
-        assert whole(Store(place)) == 1
-        assert Store(place).at(1).step == 1
-        Store(place).clear()
-        assert whole(Store(place)) == 1
-        assert sorted(path.name for path in place.iterdir()) in (["latest", "step-1"], ["step-1"])
-    return {"operations": at - 1}
+        assert whole(Store(place)) == newest
+        assert not [*place.glob("*.tmp-*"), *place.glob("*.old-*")]
+        found.add(newest)
+    return {"operations": at - 1, "first": min(found), "last": max(found)}
 
 
 def at_random(folder: Path, count: int) -> dict[str, int]:
@@ -125,5 +105,5 @@ def at_random(folder: Path, count: int) -> dict[str, int]:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     place = Path(sys.argv[2])
-    programs = {"each": each, "again": again, "random": lambda folder: at_random(folder, int(sys.argv[3]))}
-    print(json.dumps(programs[sys.argv[1]](place)))
+    numbers = [int(word) for word in sys.argv[3:]]
+    print(json.dumps(each(place, tuple(numbers)) if sys.argv[1] == "each" else at_random(place, *numbers)))
