@@ -78,3 +78,11 @@ def test_a_spare_team_changes_no_number() -> None:
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(alone, beside)
+
+
+def test_elsewhere_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    before = threading.active_count()
+    with give_way():
+        assert threading.active_count() == before
+        assert Load().look() == 0.0
