@@ -13,6 +13,8 @@ from rich.table import Table
 from regard.demo import LENGTHS, SENTENCE, Shown, demo, pictures
 from regard.lens.grid import by_word, grid
 
+FOLDED = {"parameters": "para-\nmeters", "combinations": "combi-\nnations"}
+
 
 def perform(out: Path, tokens: int, as_json: bool) -> None:
     """Run the demo and show it; as JSON, one object for each model."""
@@ -35,9 +37,9 @@ def show(shown: Sequence[Shown], paths: Sequence[Path]) -> None:
     if not console.is_terminal:
         console.width = 120
     console.print()
-    console.print(table(shown))
-    console.print("Exact match: the share of sentences translated right to the letter; combinations: words in patterns")
-    console.print("where training never saw them.\n")
+    console.print(table(shown, narrow=console.width < 110))
+    told = "Exact match: the share of sentences translated right to the letter; combinations: words in patterns where "
+    console.print(f"{told}training never saw them.\n")
     width = max(len(item.row.model) for item in shown)
     console.print(f"{SENTENCE:>{width + len(SENTENCE) + 2}}")
     for item in shown:
@@ -49,11 +51,12 @@ def show(shown: Sequence[Shown], paths: Sequence[Path]) -> None:
     print("\n" + "\n".join(str(path) for path in paths))
 
 
-def table(shown: Sequence[Shown]) -> Table:
-    """The models side by side."""
+def table(shown: Sequence[Shown], narrow: bool = False) -> Table:
+    """The models side by side; `narrow`: with the names of columns on two lines."""
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("model", "parameters", "tokens/s", "exact match", "combinations", *LENGTHS):
-        drawn.add_column(name, justify="left" if name == "model" else "right")
+        folded = FOLDED.get(name, name.replace(" ", "\n")) if narrow else name
+        drawn.add_column(folded, justify="left" if name == "model" else "right", no_wrap=True)
     for item in shown:
         row = item.row
         lengths = [f"{row.lengths[name]:.1%}" if name in row.lengths else "–" for name in LENGTHS]
