@@ -23,9 +23,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.config import read
-from regard.machine import keep_memory
-from regard.results import machine, record
-from regard.training import train
+from regard.host.machine import keep_memory
+from regard.runs.results import machine, record
+from regard.runs.train import train
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "shakespeare-characters.yaml"
 WIDTH, HEADS, DEPTH, CONTEXT, ROWS = 128, 4, 4, 64, 12
@@ -147,7 +147,7 @@ def ours(corpus: Path, seconds: float) -> Side:
     with tempfile.TemporaryDirectory() as folder:
         minutes = (seconds - SPARE) / 60
         words = [f"data={corpus.resolve()}", f"out={folder}/run", f"train.minutes={minutes}"]
-        done = train(read(RECIPE).changed(words), lambda _: None)
+        done = train(read(RECIPE).change(words), lambda _: None)
     assert done.report.measures is not None
     return Side(float(done.report.measures["loss"]), time.perf_counter() - began)
 

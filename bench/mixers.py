@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from regard.core.mixer import Mixer
 from regard.core.state import State
 from regard.core.view import View
-from regard.machine import keep_memory, peak_memory
+from regard.host.machine import keep_memory, peak_memory
 from regard.mixers.attention import Attention
 from regard.mixers.mamba import Mamba
 from regard.mixers.recurrent import Recurrent

@@ -23,9 +23,9 @@ from torch import Tensor, nn
 
 from regard.config import read
 from regard.data.batches import Batch
-from regard.machine import keep_memory
-from regard.results import machine, record
-from regard.run import Run
+from regard.host.machine import keep_memory
+from regard.runs.folder import Run
+from regard.runs.results import machine, record
 from regard.train.listener import Listener, Step
 from regard.train.trainer import Moment
 
@@ -115,7 +115,7 @@ class Clock(Listener):
         self.first: tuple[int, float] | None = None
         self.last = (0, 0.0)
 
-    def stepped(self, step: Step, moment: Moment) -> None:
+    def on_step(self, step: Step, moment: Moment) -> None:
         self.last = step.tokens, time.perf_counter()
         if step.step == WARMUP:
             self.first = self.last
@@ -150,7 +150,7 @@ def plain(run: Run, seconds: float) -> float:
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         tokens += batch.tokens
-        clock.stepped(Step(number, float(loss), 0.001, 0.0, tokens, 0.0, 0.0), moment)
+        clock.on_step(Step(number, float(loss), 0.001, 0.0, tokens, 0.0, 0.0), moment)
         if time.perf_counter() > ends:
             break
     return clock.speed
@@ -160,7 +160,7 @@ def measured(corpus: Path, seconds: float, rounds: int) -> Speeds:
     """Let the two sides take turns."""
     with tempfile.TemporaryDirectory() as folder:
         words = [f"data={corpus.resolve()}", f"out={folder}/run", f"train.minutes={seconds / 60}", "train.evaluate=0"]
-        run = Run.begin(read(RECIPE).changed([*words, "train.save=1000000", "corpus.validation=null"]))
+        run = Run.begin(read(RECIPE).change([*words, "train.save=1000000", "corpus.validation=null"]))
         best = {"ours": 0.0, "plain": 0.0}
         for number in range(rounds):
             for side, before in best.items():

@@ -39,7 +39,7 @@ class Document:
             place = place[:-1]
         return f"{self.name}:{self.lines[place]}: " if place in self.lines else ""
 
-    def changed(self, words: Iterable[str]) -> Document:
+    def change(self, words: Iterable[str]) -> Document:
         """The same with `key=value` words; what they set stands in no file."""
         changes = assignments(words)
         told = {place for place in _places(changes) if place}

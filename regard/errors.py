@@ -1,7 +1,10 @@
 """What can go wrong, as a user sees it: a message, a way out, and an exit status of its own.
 
-A `RegardError` is printed without a traceback. Anything else that escapes is our own bug.
+A `RegardError` is printed without a traceback. Anything else that escapes is our own bug. What doesn't stop the
+work is a `RegardWarning`: the command line prints it, and Python's own filters hold for whoever calls from Python.
 """
+
+import warnings
 
 
 class RegardError(Exception):
@@ -87,3 +90,12 @@ class NotRewindable(RegardError):
     """A state that can't forget its last tokens, because it doesn't hold what came before them."""
 
     code = "rewind"
+
+
+class RegardWarning(UserWarning):
+    """Something that a user should know, though an answer comes all the same."""
+
+
+def warn(message: str) -> None:
+    """Tell the user something that doesn't stop the work."""
+    warnings.warn(message, RegardWarning, stacklevel=3)

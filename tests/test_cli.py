@@ -107,7 +107,7 @@ def test_show_of_the_largest_model_is_quick_and_small() -> None:
         "from regard.cli import app\n"
         "try: app(['show', 'deepseek-v3', '--json'])\nexcept SystemExit: pass\n"
         "seconds = time.process_time() - start\n"
-        "import sys; from regard.machine import peak_memory; print(seconds, peak_memory(), file=sys.stderr)"
+        "import sys; from regard.host.machine import peak_memory; print(seconds, peak_memory(), file=sys.stderr)"
     )
     bare = "import time; start = time.process_time(); import torch; print(time.process_time() - start)"
     seconds, imports = [], []

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from regard.compare import TEXTS, Checked, compare
 from regard.errors import Mismatch
-from regard.noun import parts
+from regard.hub.compare import TEXTS, Comparison, compare
+from regard.runs.load import load_bundle
 from tests.test_cli import regard
 from tests.test_outgoing import BERT, BESIDE, LLAMA, LLAMA_KEYS, came, opus, spelled
 from tests.test_tasks import ENCODER, FINE, FIRST, RUNS, train
@@ -52,7 +52,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def test_labels_that_differ_are_told(sent: dict[str, Path]) -> None:
     folder = sent["tagging"]
-    given = parts(str(folder), "cpu")
+    given = load_bundle(str(folder), "cpu")
     assert compare(folder, given).difference is None
     assert given.lexicon is not None
     labels = [label.lower() for label in given.lexicon.labels]
@@ -64,7 +64,7 @@ def test_labels_that_differ_are_told(sent: dict[str, Path]) -> None:
 
 def test_vectors_that_differ_are_told(sent: dict[str, Path]) -> None:
     folder = sent["embedding"]
-    given = parts(str(folder), "cpu")
+    given = load_bundle(str(folder), "cpu")
     assert compare(folder, given).difference is None
     with torch.no_grad():
         next(given.model.parameters()).mul_(2)
@@ -128,8 +128,8 @@ def test_the_first_text_that_differs_is_told_with_both_lists_of_tokens(tmp_path:
 
 def test_outputs_that_differ_end_in_an_error() -> None:
     with pytest.raises(Mismatch, match=r"by 0\.5"):
-        Checked(0.5, 0, None).insist(Path("folder"))
-    Checked(1e-5, 3, None).insist(Path("folder"))
+        Comparison(0.5, 0, None).insist(Path("folder"))
+    Comparison(1e-5, 3, None).insist(Path("folder"))
 
 
 def test_only_what_transformers_reads_is_compared_with_it(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from regard.data.batches import BatchSpec
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import DataError, RegardError, SpecError
 from regard.models import families, preset
-from regard.run import Run, RunSpec
+from regard.runs.folder import Run, RunSpec
 from regard.train.trainer import TrainSpec
 from tests.test_cli import regard
 
@@ -148,7 +148,7 @@ def test_a_mistake_in_a_list_is_told_by_places_of_the_file_alone(tmp_path: Path)
 )
 def test_a_typo_is_answered_with_the_word_that_was_meant(place: str, wrong: str, meant: str) -> None:
     kinds = ["task.kind=translation", "train.optimizer.kind=adamw", "train.schedule.kind=linear"]
-    lines = complaint(Document(yaml.safe_load(SMALL)).changed(kinds).changed([f"{place}={wrong}"]))
+    lines = complaint(Document(yaml.safe_load(SMALL)).change(kinds).change([f"{place}={wrong}"]))
     assert any(line.startswith(place.removesuffix(".kind")) and f"did you mean '{meant}'?" in line for line in lines)
 
 
@@ -329,7 +329,7 @@ def test_ten_thousand_levels_are_refused_at_once(tmp_path: Path, tree: str) -> N
 
 
 def test_words_win_over_the_file(tmp_path: Path) -> None:
-    document = read(written(tmp_path, SMALL)).changed(["train.steps=7", "seed=3", "train.optimizer=sgd", "out=b"])
+    document = read(written(tmp_path, SMALL)).change(["train.steps=7", "seed=3", "train.optimizer=sgd", "out=b"])
     spec = parsed(document)
     assert (spec.train.steps, spec.seed, spec.train.optimizer.kind, spec.out) == (7, 3, "sgd", "b")
     assert spec.train.save == 1000
@@ -339,7 +339,7 @@ def test_a_mistake_in_a_word_claims_no_line_of_the_file(tmp_path: Path) -> None:
     text = SMALL + "batches:\n  tokens: 0\n"
     words = ["train.steps=-1", "train.stesp=3", "seed=-2", "model.widht=16", "corpus.train.path=5", "sed=1"]
     path = written(tmp_path, text)
-    lines = complaint(read(path).changed(words))
+    lines = complaint(read(path).change(words))
     assert f"{path}:9: batches.tokens: " in "\n".join(lines)
     claimed = [line for line in lines if line.startswith(str(path)) and "batches.tokens" not in line]
     assert not claimed
@@ -348,21 +348,21 @@ def test_a_mistake_in_a_word_claims_no_line_of_the_file(tmp_path: Path) -> None:
 def test_a_word_that_mends_a_mistake_leaves_none(tmp_path: Path) -> None:
     document = read(written(tmp_path, SMALL.replace("steps: 2", "steps: -2")))
     assert complaint(document)
-    assert parsed(document.changed(["train.steps=2"])).train.steps == 2
+    assert parsed(document.change(["train.steps=2"])).train.steps == 2
 
 
 def test_a_bare_kind_takes_later_settings(tmp_path: Path) -> None:
-    document = read(written(tmp_path, SMALL)).changed(["model.width=64", "model.heads=2"])
+    document = read(written(tmp_path, SMALL)).change(["model.width=64", "model.heads=2"])
     assert document.tree["model"] == {"kind": "transformer-tiny", "width": 64, "heads": 2}
     assert parsed(document).model == document.tree["model"]
-    again = document.changed(["model.kind=transformer-tiny", "model.depth=1"])
+    again = document.change(["model.kind=transformer-tiny", "model.depth=1"])
     assert again.tree["model"] == {"kind": "transformer-tiny", "width": 64, "heads": 2, "depth": 1}
 
 
 @pytest.mark.parametrize("word", ["model=luong", "model.kind=luong"])
 def test_another_kind_starts_afresh(tmp_path: Path, word: str) -> None:
     text = SMALL.replace("transformer-tiny", "{kind: transformer-tiny, heads: 2}")
-    spec = parsed(read(written(tmp_path, text)).changed([word]))
+    spec = parsed(read(written(tmp_path, text)).change([word]))
     assert spec.model == {"kind": "luong"}
 
 
@@ -435,8 +435,8 @@ def test_a_word_that_is_no_setting_is_refused(words: list[str]) -> None:
     ids=lambda words: words[0] if words else "small",
 )
 def test_a_resolved_file_is_the_same_run(tmp_path: Path, words: list[str]) -> None:
-    spec = parsed(read(written(tmp_path, SMALL)).changed(words))
-    again = parsed(read(written(tmp_path, Run(tmp_path, spec).resolved())))
+    spec = parsed(read(written(tmp_path, SMALL)).change(words))
+    again = parsed(read(written(tmp_path, Run(tmp_path, spec).dump())))
     assert again == spec
     assert Run(tmp_path, again).digest == Run(tmp_path, spec).digest
 
@@ -444,4 +444,4 @@ def test_a_resolved_file_is_the_same_run(tmp_path: Path, words: list[str]) -> No
 def test_a_whole_model_spec_survives_being_resolved(tmp_path: Path) -> None:
     tree = yaml.safe_load(SMALL) | {"model": preset("transformer-tiny", vocabulary=200).model_dump(mode="json")}
     spec = RunSpec.parse(tree)
-    assert parsed(read(written(tmp_path, Run(tmp_path, spec).resolved()))) == spec
+    assert parsed(read(written(tmp_path, Run(tmp_path, spec).dump()))) == spec

@@ -18,12 +18,13 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from regard.data.corpora.english_french import pairs
 from regard.data.tokenizer import Tokenizer
-from regard.decode.pipeline import Translator, limit
 from regard.decode.search import Search
+from regard.decode.translator import Translator, limit
 from regard.errors import RegardError
-from regard.hub.ctranslate2 import converted
-from regard.hub.load import imported
-from regard.noun import Parts, load
+from regard.hub.ctranslate2 import convert
+from regard.hub.load import import_folder
+from regard.runs.load import load
+from regard.tasks.bundle import Bundle
 from tests.parity.test_hub import VOCABULARY, made
 from tests.test_cli import regard
 from tests.train.small import document
@@ -154,7 +155,7 @@ def test_load_gives_a_translator_or_the_model_as_it_is(sent: Path, tmp_path: Pat
     assert isinstance(house.load(str(sent)), Translator)
     made("gpt2", tmp_path / "gpt2")
     found = house.load(str(tmp_path / "gpt2"))
-    assert isinstance(found, Parts)
+    assert isinstance(found, Bundle)
     assert found.model(torch.zeros(1, 3, dtype=torch.long)).shape == (1, 3, VOCABULARY)
     done = regard("translate", str(tmp_path / "gpt2"))
     assert done.returncode != 0
@@ -215,7 +216,7 @@ def test_ctranslate2_generates_alike(tmp_path: Path, case: str) -> None:
     assert regard("import", str(tmp_path / "theirs"), "--out", str(tmp_path / "kept")).returncode == 0
     done = regard("export", str(tmp_path / "kept"), "--to", "ctranslate2", str(tmp_path / "ct2"))
     assert done.returncode == 0, done.stderr
-    model = imported(tmp_path / "theirs").model
+    model = import_folder(tmp_path / "theirs").model
     prompts = torch.randint(3, VOCABULARY, (200, 6), generator=torch.Generator().manual_seed(3))
     with torch.no_grad():
         state = model.start(200)
@@ -247,7 +248,7 @@ def test_ctranslate2_gets_a_name_for_each_row_of_a_table_that_is_larger_than_the
     (found,) = generator.generate_batch(
         [["w4", "w5"]], max_length=6, min_length=6, sampling_topk=1, end_token=[], include_prompt_in_result=False
     )
-    model, row = imported(tmp_path / "theirs").model, [4, 5]
+    model, row = import_folder(tmp_path / "theirs").model, [4, 5]
     with torch.no_grad():
         while len(row) < 8:
             row.append(int(model(torch.tensor([row]))[0, -1].argmax()))
@@ -260,7 +261,7 @@ def test_a_piece_that_ctranslate2_would_find_no_row_for_is_refused_by_name(tmp_p
     words = {f"w{n}": n for n in range(VOCABULARY + 5)}
     tokenizer = Tokenizer(Engine(models.WordLevel(words, unk_token="w0")))
     with pytest.raises(RegardError, match=f"'w97' is number 97, and the model's table has {VOCABULARY} rows"):
-        converted(imported(tmp_path / "theirs").model, tokenizer, tokenizer, tmp_path / "ct2", {})
+        convert(import_folder(tmp_path / "theirs").model, tokenizer, tokenizer, tmp_path / "ct2", {})
     assert not (tmp_path / "ct2").exists()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import DiskError
-from regard.files import aside, remove, replace, reported
+from regard.host.files import aside, explain_disk_errors, remove, replace
 
 
 def test_only_our_own_names_are_deleted(tmp_path: Path) -> None:
@@ -33,7 +33,11 @@ def test_a_link_is_deleted_and_not_followed(tmp_path: Path) -> None:
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     replace(path, b"one")
-    with monkeypatch.context() as patch, pytest.raises(DiskError, match="the disk is full"), reported(tmp_path, 3):
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(DiskError, match="the disk is full"),
+        explain_disk_errors(tmp_path, 3),
+    ):
 
         def full(number: int) -> None:
             raise OSError(28, "No space left on device")

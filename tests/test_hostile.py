@@ -34,9 +34,9 @@ from regard.data.readers import reader
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, SpecError
 from regard.models import preset
-from regard.noun import load as loaded
-from regard.run import Run
-from regard.train.checkpoint import MANIFEST, verified
+from regard.runs.folder import Run
+from regard.runs.load import load as loaded
+from regard.train.checkpoint import MANIFEST, verify
 from regard.train.trainer import Moment, Trainer
 
 PACKAGE = Path(regard.__file__).parent
@@ -123,7 +123,7 @@ def translated(tiny: Tiny) -> None:
 
 def restored(tiny: Tiny) -> None:
     """Go back to the checkpoint; where a run is must be told in numbers of the right type."""
-    tiny.trainer.restore(verified(tiny.folder / STEP))
+    tiny.trainer.restore(verify(tiny.folder / STEP))
     for name, value in asdict(tiny.trainer.moment).items():
         usual = type(asdict(Moment())[name])
         assert type(value) in (usual, int if usual is float else usual), f"restored, and its {name} is {value!r:.50}"
@@ -621,7 +621,7 @@ def test_an_optimizer_that_is_not_whole_is_refused(
     path.write_bytes(safetensors.torch.save(tensors))
     copy.seal(OPTIMIZER)
     with pytest.raises(RegardError, match="optimizer"):
-        tiny.trainer.restore(verified(copy.folder / STEP))
+        tiny.trainer.restore(verify(copy.folder / STEP))
 
 
 def test_a_damaged_checkpoint_is_named(tiny: Tiny) -> None:
@@ -632,7 +632,7 @@ def test_a_damaged_checkpoint_is_named(tiny: Tiny) -> None:
 
 
 def changed(tiny: Tiny, tmp_path: Path, words: list[str]) -> Document:
-    return Document(tiny.tree | {"out": str(tmp_path / "run")}).changed(words)
+    return Document(tiny.tree | {"out": str(tmp_path / "run")}).change(words)
 
 
 @pytest.mark.parametrize(
@@ -703,7 +703,7 @@ def test_a_model_that_no_machine_holds_is_refused_before_it_is_made(
 @pytest.mark.parametrize("key", ["out", "data", "corpus.train.path", "tokenizer.like"])
 def test_a_path_that_no_system_has_is_refused(tiny: Tiny, tmp_path: Path, key: str, path: str) -> None:
     given = str(tmp_path / path) if key == "out" else path
-    document = Document(tiny.tree | {"out": str(tmp_path / "run")}).changed([f"{key}={json.dumps(given)}"])
+    document = Document(tiny.tree | {"out": str(tmp_path / "run")}).change([f"{key}={json.dumps(given)}"])
     with timed(), pytest.raises(RegardError):
         Run.begin(document)
     assert not list(tmp_path.iterdir())
@@ -772,7 +772,7 @@ def test_a_stored_pickle_is_refused_and_never_fires(tiny: Tiny, tmp_path: Path, 
         lambda: Run.begin(begun),
         lambda: Run.begin(like),
         lambda: Tokenizer.load(path),
-        lambda: verified(path),
+        lambda: verify(path),
         lambda: reader([str(path)]),
     ]
     for use in uses:

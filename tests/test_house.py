@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import resource
 import subprocess
 import sys
@@ -12,20 +13,23 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "regard"
 
-# what each folder may import of its siblings; errors, config, files, folder, layout and machine belong to everybody
+# what each room may import of the others; errors and config belong to everybody
 ARROWS = {
+    "host": set(),
     "core": set(),
     "parts": {"core"},
     "mixers": {"core", "parts"},
     "models": {"core", "parts", "mixers"},
-    "hub": {"core", "parts", "mixers", "models", "data", "decode"},
-    "data": {"core"},
+    "data": {"core", "host"},
     "decode": {"core", "data"},
-    "lens": {"core", "decode"},
-    "tasks": {"core", "data", "decode"},
-    "train": {"core", "data", "tasks"},
+    "tasks": {"core", "data", "decode", "host"},
+    "train": {"core", "data", "tasks", "host"},
+    "hub": {"core", "parts", "mixers", "models", "data", "decode", "tasks", "host"},
+    "lens": {"core", "decode", "train", "host"},
+    "runs": {"core", "parts", "mixers", "models", "data", "decode", "tasks", "train", "hub", "lens", "host"},
 }
-COMMON = {"errors", "config", "files", "folder", "layout", "machine"}
+COMMON = {"errors", "config"}
+TOP = {"__init__.py", "__main__.py", "errors.py", "config.py"}
 
 
 def imported(path: Path) -> set[str]:
@@ -81,26 +85,26 @@ def test_help_imports_no_torch_and_is_quick() -> None:
     assert min(times) < 0.8  # of computing; under 0.3 s on a quiet machine, and a busy one slows down what computes
 
 
-def test_public_names_stay_themselves_whatever_is_imported() -> None:
-    """A submodule of the same name doesn't take a public name's place, by whatever path it is imported."""
-    code = """
-import importlib, pkgutil, sys
-import regard
-before = {name: getattr(regard, name) for name in regard.__all__}
-for module in pkgutil.walk_packages(regard.__path__, "regard."):
-    if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
-import regard.outline
-from regard.outline import Outline
-importlib.reload(sys.modules["regard.outline"])
-for name, module in regard.SURFACE.items():
-    assert getattr(regard, name) is getattr(sys.modules[module], name), name
-    assert callable(getattr(regard, name)), name
-    assert name == "outline" or getattr(regard, name) is before[name], name
-from regard import outline
-print(outline(regard.preset("gpt2", depth=1), "gpt2").parameters > 0)
-"""
-    assert python(code).strip() == "True"
+def test_no_public_name_is_a_submodule_too() -> None:
+    """Importing a submodule binds its name in the package, and would take a public name's place."""
+    import regard
+
+    modules = {path.stem for path in PACKAGE.iterdir() if path.stem != "__pycache__"}
+    assert not modules & set(regard.__all__)
+    for name, module in regard.SURFACE.items():
+        assert getattr(regard, name) is getattr(importlib.import_module(module), name), name
+
+
+def test_only_the_rooms_and_four_files_stand_at_the_top() -> None:
+    assert {path.name for path in PACKAGE.iterdir() if path.is_file()} <= TOP | {"py.typed"}
+
+
+def test_only_the_command_line_prints() -> None:
+    """What a verb does can be called from Python, and returns a value."""
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.name != "cli":
+            calls = (node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+            assert not any(isinstance(call, ast.Name) and call.id == "print" for call in calls), path
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

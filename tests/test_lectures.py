@@ -10,7 +10,7 @@ from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import Edit, Record
 from regard.core.state import Memory
 from regard.core.view import View
-from regard.mixers.attention import Attention, MultiHead
+from regard.mixers.attention import Attention, MultiHeadAttention
 from regard.mixers.attentive import Attentive
 from regard.models import preset
 from regard.parts.cell import Cell
@@ -99,7 +99,7 @@ class TestAttentionIsASoftLookup:
 
 def test_multi_head_is_the_heads_apart_concatenated_projected() -> None:
     mixer = made()
-    assert isinstance(mixer, MultiHead)
+    assert isinstance(mixer, MultiHeadAttention)
     x = torch.randn(2, 6, WIDTH)
     heads = []
     for part in torch.arange(WIDTH).split(4):

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from regard.machine import BUSY, Load, Spare, give_way
+from regard.host.machine import BUSY, Load, Spare, give_way
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="nobody counts there")
 
@@ -52,7 +52,7 @@ def test_what_this_process_computes_is_not_held_against_others(monkeypatch: pyte
     clocks = {"monotonic": 10.0, "process_time": 3.0, "busy": 100.0}
     monkeypatch.setattr(time, "monotonic", lambda: clocks["monotonic"])
     monkeypatch.setattr(time, "process_time", lambda: clocks["process_time"])
-    monkeypatch.setattr("regard.machine.busy_seconds", lambda: clocks["busy"])
+    monkeypatch.setattr("regard.host.machine.busy_seconds", lambda: clocks["busy"])
     load = Load()
     clocks.update(monotonic=12.0, process_time=6.0, busy=104.0)  # in 2 s: 4 in all, 3 of them ours
     assert load.look() == pytest.approx(0.5)

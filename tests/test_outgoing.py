@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, proc
 from tokenizers import Tokenizer as Engine
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
-from regard.noun import load, parts
+from regard.runs.load import load, load_bundle
 from tests.hub.test_words import TEXTS, learned
 from tests.parity.test_hub import VOCABULARY, made
 from tests.test_cli import regard
@@ -244,13 +244,13 @@ def test_the_licence_goes_to_ctranslate2_too(tmp_path: Path) -> None:
 
 def test_a_config_that_would_say_something_else_is_never_written(tmp_path: Path) -> None:
     from regard.errors import RegardError
-    from regard.hub.save import exported, plan_of
+    from regard.hub.save import export_folder, match_model
 
     came("llama", tmp_path / "came", spelled(LLAMA, "<s> $A"), {})
-    given = parts(str(tmp_path / "came"))
+    given = load_bundle(str(tmp_path / "came"))
     assert given.family is not None
     config = json.loads((tmp_path / "came" / "config.json").read_text()) | {"rms_norm_eps": 0.5}
-    plan = plan_of(given.model.spec, given.family, "it")
+    plan = match_model(given.model.spec, given.family, "it")
     with pytest.raises(RegardError, match=r"eps is 1e-06 here and 0\.5 there"):
-        exported(plan, given.model, tmp_path / "out", {"config.json": json.dumps(config).encode()})
+        export_folder(plan, given.model, tmp_path / "out", {"config.json": json.dumps(config).encode()})
     assert not (tmp_path / "out").exists()

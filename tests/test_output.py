@@ -11,7 +11,7 @@ from shlex import quote
 import pytest
 
 from regard.errors import DiskError, InputError
-from regard.output import check_file, check_place, put
+from regard.host.output import check_file, check_place, put
 
 SHOW = f"{quote(sys.executable)} -m regard show"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import DataError
-from regard.results import record
+from regard.runs.results import record
 
 
 def test_a_row_is_put_in_and_measured_again_in_its_place(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
-from regard.demo import demo, recipe
 from regard.errors import CheckpointError, RegardError, SpecError
-from regard.files import write
-from regard.noun import found
-from regard.run import MADE, PREPARING, Run, _digest
-from regard.training import resume, train
+from regard.host.files import write
+from regard.runs.demo import recipe, run_demo
+from regard.runs.folder import MADE, PREPARING, Run, _digest
+from regard.runs.resolve import resolve
+from regard.runs.train import resume, train
 from tests.train.small import begun, document, trainer
 
 
@@ -166,7 +166,7 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_demo_deletes_its_own_runs_alone(tmp_path: Path) -> None:
-    from regard.demo import _clear
+    from regard.runs.demo import _clear
 
     mine, own = tmp_path / "novel", Run.begin(recipe("transformer", tmp_path, 1000))
     mine.mkdir()
@@ -185,9 +185,9 @@ def test_the_demo_deletes_its_own_runs_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("word", ["train.tokens=null train.steps=5", "seed=2", "corpus.train=2000"])
 def test_the_demo_leaves_a_run_that_somebody_changed(word: str, tmp_path: Path) -> None:
-    from regard.demo import _clear
+    from regard.runs.demo import _clear
 
-    run = Run.begin(recipe("transformer", tmp_path, 1000).changed(word.split()))
+    run = Run.begin(recipe("transformer", tmp_path, 1000).change(word.split()))
     before = contents(run.folder)
     with pytest.raises(RegardError, match="so it stays"):
         _clear(tmp_path, 1000)
@@ -198,13 +198,15 @@ def test_the_demo_measures_while_it_gives_way_to_neighbours(tmp_path: Path, monk
     def stop(*given: Any) -> None:
         raise RegardError(", ".join(thread.name for thread in threading.enumerate()))
 
-    monkeypatch.setattr("regard.demo.evaluate", stop)  # where measuring begins, which would take its time
+    monkeypatch.setattr(
+        "regard.runs.demo.evaluate_translator", stop
+    )  # where measuring begins, which would take its time
     with pytest.raises(RegardError, match="give way"):
-        next(demo(tmp_path, 500, lambda line: None))
+        next(run_demo(tmp_path, 500, lambda line: None))
 
 
 def test_the_demo_leaves_pictures_that_it_did_not_make(tmp_path: Path) -> None:
-    from regard.demo import _clear
+    from regard.runs.demo import _clear
 
     write(tmp_path / "curves.png", b"mine")
     with pytest.raises(RegardError, match=r"curves\.png: is there already"):
@@ -217,8 +219,8 @@ def test_the_demo_leaves_pictures_that_it_did_not_make(tmp_path: Path) -> None:
 def test_a_path_with_an_at_sign_can_be_a_run(tmp_path: Path) -> None:
     folder = tmp_path / "me@home" / "run@best"
     train(document(folder, "train.evaluate=0"), lambda _: None)
-    assert found(str(folder)).path.parent.parent == folder
-    assert found(f"{folder}@latest").step == 12
+    assert resolve(str(folder)).path.parent.parent == folder
+    assert resolve(f"{folder}@latest").step == 12
     for noun in (f"{folder}@nothing", str(tmp_path / "me@home"), f"{tmp_path}/me@home/other@best"):
         with pytest.raises(RegardError, match=r"nothing|me@home"):
-            found(noun)
+            resolve(noun)

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from regard.cli import run
 from regard.errors import InputError
-from regard.noun import load, parts, usage
+from regard.runs.load import load, load_bundle, usage
 from tests.parity.test_hub import made
 from tests.test_cli import Done, regard
 from tests.test_verbs import told, typed
@@ -275,7 +275,7 @@ def test_fine_tuning_begins_with_another_runs_weights_and_tokens(
     assert done.returncode == 0, done.stderr
     assert "new weights for head." in done.stderr
     first = load_file(next((tmp_path / "run" / "start").glob("*/model.safetensors")))
-    old = parts(str(runs[name])).model.state_dict()
+    old = load_bundle(str(runs[name])).model.state_dict()
     shared = [key for key in first if not key.startswith("head.") and first[key].shape == old[key].shape]
     assert len(shared) > 20
     for key in shared:
@@ -304,7 +304,7 @@ def test_frozen_weights_stay_and_the_rest_moves(runs: dict[str, Path], tmp_path:
     done = train(tmp_path, tree, "train.freeze=[encoder.embedding.*, encoder.blocks.0.*]")
     assert done.returncode == 0, done.stderr
     before = load_file(next((tmp_path / "run" / "start").glob("*/model.safetensors")))
-    after = parts(f"{tmp_path / 'run'}@latest").model.state_dict()
+    after = load_bundle(f"{tmp_path / 'run'}@latest").model.state_dict()
     for key, tensor in before.items():
         still = key.startswith(("encoder.embedding.", "encoder.blocks.0."))
         assert torch.equal(tensor, after[key]) == still, key
@@ -323,7 +323,7 @@ def test_adapters_are_saved_apart_and_merged_where_they_are_used(runs: dict[str,
     assert all(".lora." in key or key.startswith("head.") for key in apart)
     assert len([key for key in apart if ".lora." in key]) == 2 * 2 * 2  # up and down, query and value, two blocks
     base = load_file(next((tmp_path / "run" / "start").glob("*/model.safetensors")))
-    used = parts(f"{tmp_path / 'run'}@latest").model.state_dict()
+    used = load_bundle(f"{tmp_path / 'run'}@latest").model.state_dict()
     name = "decoder.blocks.1.mix.inner.query"
     change = 16.0 / 2 * apart[f"{name}.lora.up"] @ apart[f"{name}.lora.down"]
     assert float(change.abs().max()) > 0
@@ -354,7 +354,7 @@ def test_what_was_fine_tuned_from_elsewhere_goes_back_with_its_adapters_merged(t
     assert done.returncode == 0, done.stderr
     assert regard("export", str(tmp_path / "run"), str(tmp_path / "out")).returncode == 0
     theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
-    ours = parts(str(tmp_path / "run")).model
+    ours = load_bundle(str(tmp_path / "run")).model
     tokens = torch.randint(4, len(words), (2, 9))
     with torch.no_grad():
         torch.testing.assert_close(theirs(tokens).logits, ours(tokens), atol=1e-4, rtol=1e-3)
@@ -394,7 +394,7 @@ def test_what_learned_to_fill_in_is_fine_tuned_and_goes_out(masked: Path, task: 
     done = regard("export", str(run), str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
     theirs = getattr(transformers, AUTO[task]).from_pretrained(tmp_path / "out").eval()
-    ours, tokens = parts(str(run)).model, torch.randint(4, 150, (2, 9))
+    ours, tokens = load_bundle(str(run)).model, torch.randint(4, 150, (2, 9))
     with torch.no_grad():
         answer = theirs(tokens)
         found = answer.logits if "logits" in answer else answer.last_hidden_state
@@ -408,8 +408,8 @@ def test_the_layer_before_the_words_goes_on_where_it_is_the_same(masked: Path, t
     done = train(tmp_path, {"task": "classification", "corpus": PARTS, "start": str(masked), "train": FINE})
     assert done.returncode == 0, done.stderr
     first = load_file(next((tmp_path / "run" / "start").glob("*/model.safetensors")))
-    before = parts(str(masked)).model.state_dict()["head.dense.weight"]
-    modern = parts(str(masked)).family
+    before = load_bundle(str(masked)).model.state_dict()["head.dense.weight"]
+    modern = load_bundle(str(masked)).family
     assert modern is not None
     assert torch.equal(first["head.pooler.dense.weight"], before) == (modern["kind"] == "modernbert")
 
@@ -418,7 +418,7 @@ def test_a_classifier_that_is_trained_further_keeps_its_pooler(runs: dict[str, P
     tree = {"task": "classification", "corpus": PARTS, "start": str(runs["classification"]), "train": FINE}
     assert train(tmp_path, tree).returncode == 0
     first = load_file(next((tmp_path / "run" / "start").glob("*/model.safetensors")))
-    before = parts(str(runs["classification"])).model.state_dict()
+    before = load_bundle(str(runs["classification"])).model.state_dict()
     assert torch.equal(first["head.pooler.dense.weight"], before["head.pooler.dense.weight"])
 
 
@@ -430,7 +430,7 @@ def test_what_learned_to_fill_in_embeds_and_searches(runs: dict[str, Path], tmp_
     assert "the mean of its states" in hits.stderr
     done = regard("embed", run, str(corpus), "--json")
     vector = torch.tensor(told(done)[0]["vector"])
-    found = parts(run)
+    found = load_bundle(run)
     assert found.lexicon is not None
     tokenizer = found.lexicon.tokenizer
     row = [tokenizer.begin, *tokenizer.encode(["The cat sleeps."])[0], tokenizer.end]
@@ -474,7 +474,7 @@ def test_transformers_loads_what_was_trained_here(runs: dict[str, Path], name: s
         "classification": "AutoModelForSequenceClassification",
     }
     theirs = getattr(transformers, classes[name]).from_pretrained(tmp_path / "out").eval()
-    ours = parts(str(runs[name])).model
+    ours = load_bundle(str(runs[name])).model
     tokens = torch.randint(4, 150, (2, 9))
     with torch.no_grad():
         torch.testing.assert_close(theirs(tokens).logits, ours(tokens), atol=1e-4, rtol=1e-3)
@@ -553,7 +553,7 @@ def test_a_tagger_that_spells_is_trained_further_and_learns_new_letters(runs: di
     corpus = {"kind": "files", "train": {"kind": "columns", "path": str(path)}}
     done = train(tmp_path, {"task": "tagging", "corpus": corpus, "start": str(runs["tagging"]), "train": FINE})
     assert done.returncode == 0, done.stderr
-    old, new = (parts(str(run)) for run in (runs["tagging"], tmp_path / "run"))
+    old, new = (load_bundle(str(run)) for run in (runs["tagging"], tmp_path / "run"))
     assert old.lexicon is not None
     assert new.lexicon is not None
     assert new.lexicon.letters[: len(old.lexicon.letters)] == old.lexicon.letters
@@ -661,7 +661,7 @@ def test_elmos_layers_are_mixed_as_features(tmp_path: Path) -> None:
     tree = {"task": {"kind": "tagging", "blend": True}, "corpus": FIRST, "start": str(tmp_path / "pre" / "run")}
     done = train(tmp_path / "fine", {**tree, "train": FINE}, "train.freeze=[encoder.blocks.*, encoder.embedding.*]")
     assert done.returncode == 0, done.stderr
-    weights = parts(f"{tmp_path / 'fine' / 'run'}@latest").model.state_dict()
+    weights = load_bundle(f"{tmp_path / 'fine' / 'run'}@latest").model.state_dict()
     shares = weights["encoder.blend.shares"]
     assert shares.shape == (3,)
     assert float(shares.abs().max()) > 0  # they were learned

@@ -16,8 +16,9 @@ import torch
 
 from regard.data.corpora.english_french import pairs
 from regard.errors import DataError
-from regard.noun import found, weights
-from regard.run import Run
+from regard.runs.folder import Run
+from regard.runs.load import read_weights
+from regard.runs.resolve import resolve
 from tests.test_cli import Done, regard
 from tests.train.small import document
 
@@ -55,7 +56,7 @@ def test_a_run_holds_everything_that_it_was_made_with(run: Path) -> None:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if line["event"] == "step"] == list(range(1, 7))
     assert [line["step"] for line in lines if line["event"] == "evaluation"] == [3, 6]
-    newest = found(f"{run}@latest")
+    newest = resolve(f"{run}@latest")
     assert newest.json("state")["config"] == facts["config"]
     assert {"spec.json", "state.json", "tokenizer.json"} <= {path.name for path in newest.path.iterdir()}
 
@@ -257,15 +258,15 @@ def test_verify_proves_that_a_run_resumes(run: Path) -> None:
 
 
 def test_average_is_the_mean_of_checkpoints(run: Path) -> None:
-    before = found(str(run)).path
+    before = resolve(str(run)).path
     written = told(regard("average", str(run), "--last", "3", "--json"))[0]
     assert written["steps"] == [3, 4, 6]
-    parts = [weights(found(f"{run}@step-{step}")) for step in written["steps"]]
-    mean = weights(found(f"{run}@average"))
+    parts = [read_weights(resolve(f"{run}@step-{step}")) for step in written["steps"]]
+    mean = read_weights(resolve(f"{run}@average"))
     for name, tensor in mean.items():
         torch.testing.assert_close(tensor, sum(part[name] for part in parts) / 3)
-    assert found(str(run)).path == Path(written["path"])
-    assert found(f"{run}@best").path == before
+    assert resolve(str(run)).path == Path(written["path"])
+    assert resolve(f"{run}@best").path == before
     many = regard("average", str(run), "--last", "9")
     assert many.returncode == 4
     assert f"regard average {quote(str(run))} --last 4, or train.keep=9" in many.stderr
@@ -339,6 +340,6 @@ def test_separate_vocabularies(tmp_path: Path) -> None:
     tree = document(tmp_path / "run", "tokenizer.shared=false", "train.steps=2").tree
     (tmp_path / "run.yaml").write_text(json.dumps(tree))
     assert regard("train", str(tmp_path / "run.yaml")).returncode == 0
-    checkpoint = found(str(tmp_path / "run"))
+    checkpoint = resolve(str(tmp_path / "run"))
     assert (checkpoint.path / "tokenizer.source.json").exists()
     assert typed("She sleeps.\n", "translate", str(tmp_path / "run")).returncode == 0

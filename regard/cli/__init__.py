@@ -9,13 +9,23 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TextIO
 
-from regard.cli.words import app
+from regard.cli.arguments import app
 from regard.errors import DiskError, RegardError
-from regard.files import FULL, describe
+from regard.host.files import FULL, describe
 
 __all__ = ["app", "run"]
 
-for name in ("look", "train", "use", "exchange"):  # in the order in which help lists their verbs
+for name in (
+    "look",
+    "demo",
+    "train",
+    "evaluate",
+    "translate",
+    "generate",
+    "answer",
+    "retrieve",
+    "exchange",
+):  # in the order in which help lists their verbs
     import_module(f"regard.cli.{name}")
 
 PIPE = 141  # the status of a program whose reader went away: 128 + SIGPIPE

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from regard.cli.words import JSON, RUN, app, hint
+from regard.cli.arguments import JSON, RUN, app, hint
 
 if TYPE_CHECKING:
-    from regard.compare import Checked
+    from regard.hub.compare import Comparison
 
 CHECK = Annotated[bool, typer.Option("--check", help="Compare outputs and texts with what transformers makes of it.")]
 
@@ -28,11 +28,11 @@ def bring(
     as_json: JSON = False,
 ) -> None:
     """Read a checkpoint in Hugging Face layout: every name, shape and number, without running anything in it."""
-    from regard.exchange import bring as read_folder
+    from regard.runs.convert import bring as read_folder
 
     found = read_folder(folder, out, check)
     if as_json:
-        print(json.dumps({**vars(found), **told(found.checked), "checked": found.checked is not None}))
+        print(json.dumps({**vars(found), **list_fields(found.checked), "checked": found.checked is not None}))
         return insist(found.checked, Path(found.folder))
     print(f"model        {found.type}, {found.parameters:,} parameters, {found.dtype}")
     if found.unused:
@@ -56,11 +56,11 @@ def export(
     as_json: JSON = False,
 ) -> None:
     """Write a model for others: in Hugging Face layout with tokenizer and settings, for CTranslate2, as ONNX."""
-    from regard.exchange import send
+    from regard.runs.convert import send
 
     sent = send(run, to, folder, check)
     if as_json:
-        print(json.dumps({"to": to, "files": sent.files, **told(sent.checked)}))
+        print(json.dumps({"to": to, "files": sent.files, **list_fields(sent.checked)}))
         return insist(sent.checked, folder)
     print("\n".join(sent.files))
     show(sent.checked)
@@ -69,17 +69,17 @@ def export(
         hint(f"regard import {quote(str(folder))} --check")
 
 
-def told(checked: Checked | None) -> dict[str, Any]:
+def list_fields(checked: Comparison | None) -> dict[str, Any]:
     """A comparison as fields."""
     return {} if checked is None else asdict(checked)
 
 
-def show(checked: Checked | None) -> None:
+def show(checked: Comparison | None) -> None:
     if checked is not None:
         print(f"difference   {checked.largest_difference:.2g} at most, from transformers on random tokens with pads")
         print(f"texts        {checked.texts} compared through both tokenizers and both models")
 
 
-def insist(checked: Checked | None, folder: Path) -> None:
+def insist(checked: Comparison | None, folder: Path) -> None:
     if checked is not None:
         checked.insist(folder)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.words import JSON, app, hint
+from regard.cli.arguments import JSON, app, hint
 
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from regard.outline import Node, Outline
+    from regard.core.outline import Node, Outline
 
 
 @app.command()
@@ -27,8 +26,8 @@ def show(
     if name is None:
         return presets(as_json)
     from regard.config import assignments
+    from regard.core.outline import outline
     from regard.models import preset
-    from regard.outline import outline
 
     drawn = outline(preset(name, **assignments(settings or [])), name)
     if as_json:
@@ -106,8 +105,8 @@ def plot(
     out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("curves.png"),
 ) -> None:
     """Draw the curves of one or several runs to a PNG."""
+    from regard.host.output import make_place
     from regard.lens.chart import curves
-    from regard.output import make_place
     from regard.train.listener import history
 
     make_place(out)
@@ -118,7 +117,7 @@ def plot(
 @app.command()
 def doctor(as_json: JSON = False) -> None:
     """Look at this machine: versions, speed, memory, what is missing and what to do about it."""
-    from regard.doctor import examine
+    from regard.host.doctor import examine
 
     found = examine()
     if as_json:
@@ -134,19 +133,3 @@ def doctor(as_json: JSON = False) -> None:
     for line in found.advice:
         print(f"advice       {line}")
     hint("regard demo")
-
-
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option(help="Where the runs and the pictures go.")] = Path("runs/demo"),
-    tokens: Annotated[int, typer.Option(help="That each of the three models learns from.", min=1000)] = 800_000,
-    as_json: JSON = False,
-) -> None:
-    """Walk the path: a bottleneck, then attention, then a Transformer, trained here and now on English and French."""
-    from regard.machine import keep_memory
-    from regard.stage import perform
-
-    keep_memory()
-    perform(out, tokens, as_json)
-    run = quote(str(out / "transformer"))
-    hint(f'echo "The old woman sees the red house." | regard translate {run} --attention')

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.words import CHANGES, CONFIG, JSON, app, hint, shown
+from regard.cli.arguments import CHANGES, CONFIG, JSON, app, format_number, hint
 from regard.errors import RegardError, SpecError
 
 if TYPE_CHECKING:
-    from regard.training import Fitted
+    from regard.runs.train import TrainedRun
 
 
 @app.command()
@@ -24,11 +24,13 @@ def train(
 ) -> None:
     """Train as a run file says. Progress goes to standard error, the result to standard output."""
     from regard.config import read
-    from regard.machine import keep_memory
-    from regard.training import train as begin
+    from regard.host.machine import keep_memory
+    from regard.lens.screen import Screen
+    from regard.runs.train import train as begin
 
     keep_memory()
-    finished(begin(read(config).changed(settings or [])), as_json)
+    screen = Screen()
+    report_end(begin(read(config).change(settings or []), screen.say, listeners=[screen]), as_json)
 
 
 @app.command()
@@ -38,16 +40,18 @@ def resume(
     as_json: JSON = False,
 ) -> None:
     """Go on with a run from its newest whole checkpoint, as if it had never stopped."""
-    from regard.machine import keep_memory
-    from regard.training import resume as go_on
+    from regard.host.machine import keep_memory
+    from regard.lens.screen import Screen
+    from regard.runs.train import resume as go_on
 
     keep_memory()
-    finished(go_on(run, settings or []), as_json)
+    screen = Screen()
+    report_end(go_on(run, settings or [], screen.say, [screen]), as_json)
 
 
-def finished(run: Fitted, as_json: bool) -> None:
+def report_end(run: TrainedRun, as_json: bool) -> None:
     """What a training that came to its end has to say."""
-    from regard.noun import usage
+    from regard.runs.load import usage
 
     moment, measures = run.report.moment, dict(run.report.measures or {})
     facts = {"run": str(run.folder), "reason": run.report.reason, "steps": moment.step, "tokens": moment.tokens}
@@ -55,7 +59,9 @@ def finished(run: Fitted, as_json: bool) -> None:
     if as_json:
         print(json.dumps(facts))
     else:
-        print("  ".join(f"{name} {shown(value)}" for name, value in facts.items() if not isinstance(value, dict)))
+        print(
+            "  ".join(f"{name} {format_number(value)}" for name, value in facts.items() if not isinstance(value, dict))
+        )
     name = quote(str(run.folder))
     ways = dict.fromkeys([usage(str(run.folder)), f"regard eval {name}", f"regard plot {name}"])
     hint(", or ".join(ways))
@@ -69,12 +75,12 @@ def plan(
 ) -> None:
     """Parameters, memory, tokens a second measured here, and how long a run will take. Nothing is trained or kept."""
     from regard.config import read
-    from regard.machine import keep_memory
-    from regard.plan import plan as measure
-    from regard.train.screen import clock
+    from regard.host.machine import keep_memory
+    from regard.lens.screen import clock
+    from regard.runs.plan import plan as measure
 
     keep_memory()
-    found = measure(read(config).changed(settings or []))
+    found = measure(read(config).change(settings or []))
     if as_json:
         print(json.dumps(vars(found)))
         return
@@ -93,8 +99,8 @@ def verify(
     as_json: JSON = False,
 ) -> None:
     """Prove that a run resumes to the bit: train it twice, once with a break, and compare every digest."""
-    from regard.machine import keep_memory
-    from regard.verify import verify as prove
+    from regard.host.machine import keep_memory
+    from regard.runs.verify import verify as prove
 
     keep_memory()
     proof = prove(run, steps)
@@ -119,7 +125,7 @@ def average(
     as_json: JSON = False,
 ) -> None:
     """Average the weights of several checkpoints; from then on RUN means the average, and RUN@best the best."""
-    from regard.average import average as write_average
+    from regard.runs.average import average as write_average
 
     if bool(last) == bool(best):
         raise SpecError("the last checkpoints or the best?", f"regard average {quote(str(run))} --last 2")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.core.dropout import dropout
 from regard.core.mixer import Mixer, MixerSpec, Part
-from regard.core.spec import FeedSpec, NormSpec, Rate, Spec, built
+from regard.core.spec import FeedSpec, NormSpec, Rate, Spec, build_optional
 from regard.core.state import Group, State
 from regard.core.view import View
 from regard.errors import InputError, SpecError
@@ -146,8 +146,8 @@ class BlockSpec(Spec):
         kind = PostSublayer if self.place == "post" else Sublayer
         return kind(
             spec.build(width),  # type: ignore[arg-type]
-            built(norm, width),
-            built(norm, width) if self.place == "sandwich" else None,
+            build_optional(norm, width),
+            build_optional(norm, width) if self.place == "sandwich" else None,
             self.residual,
             self.dropout,
         )

@@ -197,11 +197,11 @@ class Mask:
 
     def unpack(self, x: Tensor) -> Tensor:
         """Give each packed document a row: (rows, time, width) -> (documents, longest, width)."""
-        return picked(x, self.apart.source)
+        return pick(x, self.apart.source)
 
     def pack(self, x: Tensor) -> Tensor:
         """The inverse of `unpack`."""
-        return picked(x, self.apart.home)
+        return pick(x, self.apart.home)
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ class Apart:
     mask: Mask
 
 
-def picked(x: Tensor, index: Tensor) -> Tensor:
+def pick(x: Tensor, index: Tensor) -> Tensor:
     """The vectors of x, (rows, time, width), at an index that counts through all rows: (*index, width)."""
     return x.flatten(0, 1).index_select(0, index.flatten()).unflatten(0, index.shape)
 

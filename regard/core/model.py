@@ -20,7 +20,7 @@ from regard.core.blueprint import blueprint
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, Part
 from regard.core.probe import Probe
-from regard.core.spec import HeadSpec, InitSpec, Spec, built
+from regard.core.spec import HeadSpec, InitSpec, Spec, build_optional
 from regard.core.stack import Stack, StackSpec
 from regard.core.state import Group, Memory, State
 from regard.core.view import View
@@ -190,7 +190,7 @@ class Model(nn.Module):
 
     def _read(self, tokens: Tensor, state: Progress, valid: Tensor | None, probe: Probe | None) -> tuple[Tensor, View]:
         stack = self._steppable()
-        rows, time = measured(stack, tokens, valid)
+        rows, time = measure_call(stack, tokens, valid)
         if state.rows not in (None, rows):  # None: nothing in it remembers, so any rows will do
             raise InputError(f"{rows} rows of tokens for a state of {state.rows} rows")
         mask = Mask(rows, time, valid, state.past, tokens.device)
@@ -273,13 +273,13 @@ class Model(nn.Module):
         extras: Extras | None = None,
         documents: Tensor | None = None,
     ) -> View:
-        rows, time = measured(stack, inputs, valid)
+        rows, time = measure_call(stack, inputs, valid)
         if memory is not None:
             memory = memory.serve(rows)
         return View(Mask(rows, time, valid, 0, inputs.device, documents), memory, probe, extras or {})
 
 
-def measured(stack: Stack, inputs: Tensor, valid: Tensor | None) -> tuple[int, int]:
+def measure_call(stack: Stack, inputs: Tensor, valid: Tensor | None) -> tuple[int, int]:
     """Rows and positions of a call, once it is sure that they fit together."""
     rows, time = stack.embedding.measure(inputs)  # type: ignore[operator]
     if not rows or not time:
@@ -342,7 +342,7 @@ class ModelSpec(Spec):
         return model
 
     def _assemble(self) -> Model:
-        decoder: Stack | None = built(self.decoder)
+        decoder: Stack | None = build_optional(self.decoder)
         if decoder is not None:
             for number, block in enumerate(decoder.layers()):
                 if block.mixer is not None and not block.mixer.causal:
@@ -351,7 +351,7 @@ class ModelSpec(Spec):
                     block.mixer.path = f"decoder.blocks.{number}.mix"
                     raise forgetful(block.mixer)
         lent = decoder.embedding.table if decoder is not None and self.share else None
-        encoder: Stack | None = built(self.encoder, lent)
+        encoder: Stack | None = build_optional(self.encoder, lent)
         main, spec = (decoder, self.decoder) if decoder is not None else (encoder, self.encoder)
         assert main is not None and spec is not None
-        return Model(self, encoder, decoder, built(self.head, spec.width, main.embedding.table))
+        return Model(self, encoder, decoder, build_optional(self.head, spec.width, main.embedding.table))

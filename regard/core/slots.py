@@ -51,7 +51,7 @@ class Slots(State):
         if mask.uniform:
             assert isinstance(mask.past, int)
             past, time = mask.past, mask.time
-            if _tracked(*chunk, *self.tensors):
+            if _tracks_gradients(*chunk, *self.tensors):
                 pairs = zip(self.tensors, chunk, strict=True)
                 self.tensors = tuple(torch.cat((old[..., :past, :], new), -2) for old, new in pairs)
             else:
@@ -67,7 +67,7 @@ class Slots(State):
     def _wrap(self, chunk: tuple[Tensor, ...], mask: Mask) -> Seen:
         window = self.window
         assert window is not None
-        if mask.uniform and mask.time == 1 and not _tracked(*chunk, *self.tensors):
+        if mask.uniform and mask.time == 1 and not _tracks_gradients(*chunk, *self.tensors):
             assert isinstance(mask.past, int)
             self._grow(window)
             for old, new in zip(self.tensors, chunk, strict=True):
@@ -116,9 +116,9 @@ class Slots(State):
             new = given.to(old.dtype)
             rows, time = new.shape[0], new.shape[-2]
             index = slots.expand(rows, time).view(rows, *(1,) * (new.dim() - 3), time, 1).expand_as(new)
-            written.append(old.scatter(-2, index, new) if _tracked(new, old) else old.scatter_(-2, index, new))
+            written.append(old.scatter(-2, index, new) if _tracks_gradients(new, old) else old.scatter_(-2, index, new))
         self.tensors = tuple(written)
 
 
-def _tracked(*tensors: Tensor) -> bool:
+def _tracks_gradients(*tensors: Tensor) -> bool:
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)

@@ -111,7 +111,7 @@ class Spec(BaseModel, metaclass=SpecType):
         if kind is None:
             raise PydanticCustomError("kind", "which kind? known: {known}", {"known": ", ".join(sorted(fitting))})
         if not isinstance(kind, str) or kind not in fitting:
-            raise PydanticCustomError("kind", "unknown kind {kind}{hint}", told(kind, fitting))
+            raise PydanticCustomError("kind", "unknown kind {kind}{hint}", explain_unknown(kind, fitting))
         chosen = fitting[kind]
         if chosen is not cls:
             return chosen.model_validate(value)
@@ -121,7 +121,7 @@ class Spec(BaseModel, metaclass=SpecType):
         known = {name: item for name, item in value.items() if name in cls.model_fields}
         errors = [
             InitErrorDetails(
-                type=PydanticCustomError("unknown", "unknown setting{hint}", told(name, cls.model_fields)),
+                type=PydanticCustomError("unknown", "unknown setting{hint}", explain_unknown(name, cls.model_fields)),
                 loc=(name,),
                 input=value[name],
             )
@@ -141,12 +141,12 @@ class Spec(BaseModel, metaclass=SpecType):
         raise ValidationError.from_exception_data(cls.__name__, errors)
 
 
-def told(word: object, known: Iterable[str]) -> dict[str, str]:
+def explain_unknown(word: object, known: Iterable[str]) -> dict[str, str]:
     """What a message about an unknown word needs: the word, and what it may have meant."""
-    return {"kind": quoted(word), "hint": suggest(word, known)}
+    return {"kind": show_value(word), "hint": suggest(word, known)}
 
 
-def quoted(given: object) -> str:
+def show_value(given: object) -> str:
     """A value as it is shown in a message, however large or deep it is."""
     try:
         text = repr(given)
@@ -168,7 +168,7 @@ def explain(
         name = ".".join(map(str, place)) or title
         message = item["msg"].removeprefix("Value error, ")
         given = item["input"]
-        shown = "" if isinstance(given, dict | Spec) or item["type"] == "missing" else f" (given: {quoted(given)})"
+        shown = "" if isinstance(given, dict | Spec) or item["type"] == "missing" else f" (given: {show_value(given)})"
         lines.append(f"{where(place)}{name}: {message[:1].lower()}{message[1:]}{shown}")
     return "\n".join(dict.fromkeys(lines))
 
@@ -199,7 +199,7 @@ def divides(part: int, whole: int, name: str, whole_name: str, fixed: bool = Fal
         raise SpecError(f"{name}: {whole_name} {whole} is not divisible by {name} {part}", hint)
 
 
-def built(spec: Any, *sizes: Any) -> Any:
+def build_optional(spec: Any, *sizes: Any) -> Any:
     """What an optional spec describes, or None."""
     return None if spec is None else spec.build(*sizes)
 

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.core.block import Block, BlockSpec
 from regard.core.mixer import Part
-from regard.core.spec import Count, Depth, EmbeddingSpec, NormSpec, RelativeSpec, Size, Spec, built
+from regard.core.spec import Count, Depth, EmbeddingSpec, NormSpec, RelativeSpec, Size, Spec, build_optional
 from regard.core.state import Group, State
 from regard.core.view import View
 from regard.errors import InputError
@@ -44,7 +44,7 @@ class Stack(Part):
     def forward(self, inputs: Tensor, view: View, state: Group | None = None) -> Tensor:
         view.bias = self.bias
         if self.scatter:
-            view.scattered = scattered(view, self.scatter, self.training)
+            view.scattered = scatter_positions(view, self.scatter, self.training)
         x = self.embedding(inputs, view)
         states = state.parts if state is not None else (None,) * len(self.blocks)
         layers = [x]
@@ -91,7 +91,7 @@ class Stack(Part):
         return list(self.blocks)  # type: ignore[arg-type]
 
 
-def scattered(view: View, places: int, training: bool) -> Tensor:
+def scatter_positions(view: View, places: int, training: bool) -> Tensor:
     """Positions among many more places, in their order (Ruoss et al. 2023): (1 or rows, time).
 
     In training they are drawn anew for each row, so that short rows teach the places that long ones will need. When the
@@ -176,8 +176,8 @@ class StackSpec(Spec):
         return Stack(
             self.embedding.build(self.width, table),
             [spec.build(self.width) for spec in self.layout()],
-            built(self.norm, self.width),
-            built(self.bias, self.bias and self.bias.shared_heads, self.width),
+            build_optional(self.norm, self.width),
+            build_optional(self.bias, self.bias and self.bias.shared_heads, self.width),
             Blend(self.depth + 1) if self.blend else None,
             self.scatter,
         )

@@ -30,7 +30,7 @@ class State:
 
     def map(self, fn: Move) -> Self:
         """Apply a function to every tensor, here and below."""
-        return replace(self, **{name: _mapped(value, fn) for name, value in self._items()})
+        return replace(self, **{name: _map_value(value, fn) for name, value in self._items()})
 
     def select(self, rows: Tensor) -> Self:
         """Repeat rows for a beam, reorder them, or drop the finished ones.
@@ -120,13 +120,13 @@ class State:
                     yield from child._states()
 
 
-def _mapped(value: Any, fn: Move) -> Any:
+def _map_value(value: Any, fn: Move) -> Any:
     if isinstance(value, Tensor):
         return fn(value)
     if isinstance(value, State):
         return value.map(fn)
     if isinstance(value, tuple):
-        return tuple(_mapped(item, fn) for item in value)
+        return tuple(_map_value(item, fn) for item in value)
     return value
 
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from regard.core.spec import Count, Size
-from regard.data.header import body, refuse_names, trusted_labels, trusted_tags
-from regard.data.lines import LONGEST, Line, cleaned, lines
+from regard.data.header import body, check_labels, check_tags, refuse_names
+from regard.data.lines import LONGEST, Line, clean, lines
 from regard.data.log import Log
-from regard.data.readers import Paths, ReaderSpec, listed
+from regard.data.readers import Paths, ReaderSpec, list_paths
 from regard.data.sample import Form, Sample
 from regard.errors import DataError
 
@@ -33,7 +33,7 @@ class Documents(ReaderSpec):
     longest: Size = LONGEST  # bytes of a line
 
     def samples(self, log: Log) -> Iterator[Sample]:
-        for path in listed(self.path):
+        for path in list_paths(self.path):
             for place, text in self._documents(path, log):
                 if not text.strip():
                     log.skip(place, "empty document")
@@ -73,7 +73,7 @@ class Labels(ReaderSpec):
     longest: Size = LONGEST
 
     def samples(self, log: Log) -> Iterator[Sample]:
-        for path in listed(self.path):
+        for path in list_paths(self.path):
             whole = path.removesuffix(".gz").endswith(JSON)
             named = [key for key in self._wanted().values() if isinstance(key, str)]
             if named and not whole:
@@ -91,10 +91,10 @@ class Labels(ReaderSpec):
                     log.keep(line.repaired)
                     yield {**{name: text.strip() for name, text in entry.items()}, "place": line.place}
 
-    def trusted(self, samples: Iterator[Sample]) -> Iterator[Sample]:
-        tabular = not any(path.removesuffix(".gz").endswith(JSON) for path in listed(self.path))
+    def check_samples(self, samples: Iterator[Sample]) -> Iterator[Sample]:
+        tabular = not any(path.removesuffix(".gz").endswith(JSON) for path in list_paths(self.path))
         headless = self.header is None and tabular
-        return trusted_labels(samples, self.many, f"text: {self.label}, label: {self.text}", headless)
+        return check_labels(samples, self.many, f"text: {self.label}, label: {self.text}", headless)
 
     def _wanted(self) -> dict[str, int | str]:
         wanted: dict[str, int | str | None] = {"text": self.text, "second": self.second, "label": self.label}
@@ -123,14 +123,14 @@ class Labels(ReaderSpec):
             if not isinstance(value, str | int) or isinstance(value, bool):
                 log.reject(line.place, f"no text: {key!r}")
                 return None
-            text = cleaned(str(value), line.place, log).text
+            text = clean(str(value), line.place, log).text
             if text is None:
                 return None
             found[name] = text
         return found
 
 
-class Sentences(ReaderSpec):
+class SentenceReader(ReaderSpec):
     """Words one a line, sentences divided by an empty line. A sentence with a bad line is left out whole."""
 
     form: ClassVar[Form] = "tags"
@@ -138,7 +138,7 @@ class Sentences(ReaderSpec):
     longest: Size = LONGEST
 
     def samples(self, log: Log) -> Iterator[Sample]:
-        for path in listed(self.path):
+        for path in list_paths(self.path):
             yield from self._sentences(path, log)
 
     def _sentences(self, path: str, log: Log) -> Iterator[Sample]:
@@ -169,7 +169,7 @@ class Sentences(ReaderSpec):
         raise NotImplementedError
 
 
-class CoNLLU(Sentences):
+class CoNLLU(SentenceReader):
     """Universal Dependencies' ten columns; words of several tokens (`1-2`) and empty nodes (`1.1`) have no tag."""
 
     kind: Literal["conllu"] = "conllu"
@@ -194,7 +194,7 @@ class CoNLLU(Sentences):
         return form, tag
 
 
-class Columns(Sentences):
+class Columns(SentenceReader):
     """A word and its tag on each line, divided by a tab or by spaces; columns count from 0, and -1 is the last."""
 
     kind: Literal["columns"] = "columns"
@@ -223,5 +223,5 @@ class Columns(Sentences):
                 refuse_names(line.place, {"word": cells[0], "tag": cells[-1]})
             yield line
 
-    def trusted(self, samples: Iterator[Sample]) -> Iterator[Sample]:
-        return trusted_tags(samples, self.many)
+    def check_samples(self, samples: Iterator[Sample]) -> Iterator[Sample]:
+        return check_tags(samples, self.many)

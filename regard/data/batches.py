@@ -85,7 +85,7 @@ class BatchSpec(Spec):
         return [*batches, batch] if batch else batches
 
 
-def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
+def pad_rows(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
     """A rectangle of token numbers, pads last, and where the real ones are."""
     time = max(len(row) for row in rows)
     table = torch.tensor([[*row, *[pad] * (time - len(row))] for row in rows])
@@ -93,7 +93,7 @@ def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
     return table, torch.arange(time)[None] < lengths[:, None]
 
 
-def assembled(
+def make_batch(
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     pad: int,
@@ -103,8 +103,8 @@ def assembled(
 ) -> Batch:
     """A batch from token numbers; the source ends with the end token or has a frame, the target has begin and end."""
     before, after = frame or ((), (end,))
-    source, source_valid = padded([[*before, *row, *after] for row in sources], pad)
-    target, target_valid = padded([[begin, *row, end] for row in targets], pad)
+    source, source_valid = pad_rows([[*before, *row, *after] for row in sources], pad)
+    target, target_valid = pad_rows([[begin, *row, end] for row in targets], pad)
     return Batch(source, source_valid, target, target_valid, sum(len(row) + 1 for row in targets))
 
 

@@ -85,7 +85,7 @@ class Files(CorpusSpec):
         if reader is None:
             return iter(())
         found = reader.under(folder).samples(log)
-        return reader.trusted(found) if split == "train" else found
+        return reader.check_samples(found) if split == "train" else found
 
     def _cut(self, split: Split, folder: Path, log: Log) -> Iterator[Sample]:
         """The beginning of each document for training, or its end for validation."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.core.spec import Size
-from regard.data.lines import LONGEST, Line, cleaned, decoded, rows
+from regard.data.lines import LONGEST, Line, clean, decode, rows
 from regard.data.log import Log
-from regard.data.readers import PairReader, Paths, listed
+from regard.data.readers import PairReader, Paths, list_paths
 from regard.errors import DataError
 
 CHARSET = re.compile(rb"charset=([^\s\\\";]+)")
@@ -29,7 +29,7 @@ class PO(PairReader):
     longest: Size = LONGEST
 
     def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
-        for path in listed(self.path):
+        for path in list_paths(self.path):
             for entry in catalogue(path, log, self.longest):
                 if entry.damaged:
                     log.drop()
@@ -41,12 +41,12 @@ class PO(PairReader):
                     log.skip(entry.place, "fuzzy")
                 else:
                     for texts in entry.pairs():
-                        source, target = (cleaned(text, entry.place, log) for text in texts)
+                        source, target = (clean(text, entry.place, log) for text in texts)
                         yield source, target
 
 
 @dataclass
-class Entry:
+class Message:
     """One message: its texts by keyword, and where it begins."""
 
     place: str = ""
@@ -70,9 +70,9 @@ class Entry:
         return keyword in self.texts or (self.translated and not keyword.startswith("msgstr"))
 
 
-def catalogue(path: str, log: Log, longest: int) -> Iterator[Entry]:
+def catalogue(path: str, log: Log, longest: int) -> Iterator[Message]:
     """The entries of a gettext file. What comes after a translation ends one: a comment, an empty line, the next."""
-    entry, keyword, charset = Entry(), "", "UTF-8"
+    entry, keyword, charset = Message(), "", "UTF-8"
     for place, raw in rows(path, log, longest):
         if raw is None:
             entry.damaged = True
@@ -82,7 +82,7 @@ def catalogue(path: str, log: Log, longest: int) -> Iterator[Entry]:
             if entry.translated or entry.damaged:
                 yield entry
             if entry.translated or entry.damaged or bare.startswith(b"#~"):  # obsolete: its flags aren't the next one's
-                entry, keyword = Entry(), ""
+                entry, keyword = Message(), ""
             # comments may be in any charset: only their flags are read
             if bare.startswith(b"#,") and b"fuzzy" in re.split(rb"[,\s]+", bare):
                 entry.fuzzy = True
@@ -90,28 +90,28 @@ def catalogue(path: str, log: Log, longest: int) -> Iterator[Entry]:
         # the header translates the empty message; other messages may begin with an empty string and speak of charsets
         translating = bare.startswith(b"msgstr") or (keyword == "msgstr" and bare.startswith(b'"'))
         if translating and entry.texts.get("msgid") == "" and (named := CHARSET.search(bare)):
-            charset = known_charset(named[1], place)
-        line = decoded(raw, place, log, charset)
+            charset = check_charset(named[1], place)
+        line = decode(raw, place, log, charset)
         if line.text is None:
             entry.damaged = True
             continue
         match = KEYWORD.fullmatch(line.text.strip())
         word, quoted = (match[1], match[2]) if match else (keyword, line.text.strip())
-        piece = unquoted(quoted)
+        piece = unquote(quoted)
         if piece is None or not word:
             log.reject(place, "not gettext")
             entry.damaged = True
             continue
         if match and entry.ends_before(word):
             yield entry
-            entry = Entry()
+            entry = Message()
         keyword, entry.place = word, entry.place or place
         entry.texts[word] = entry.texts.get(word, "") + piece
     if entry.texts or entry.damaged:
         yield entry
 
 
-def known_charset(name: bytes, place: str) -> str:
+def check_charset(name: bytes, place: str) -> str:
     """A charset that Python knows and in which ASCII is ASCII, as gettext wants it."""
     shown = name.decode("ascii", "replace")
     if shown == "CHARSET":  # of a template that nobody has filled in
@@ -125,7 +125,7 @@ def known_charset(name: bytes, place: str) -> str:
     return shown
 
 
-def unquoted(text: str) -> str | None:
+def unquote(text: str) -> str | None:
     """A C string's text, or None."""
     found = STRING.fullmatch(text)
     return None if found is None else ESCAPE.sub(_letter, found[1])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from regard.core.spec import quoted
+from regard.core.spec import show_value
 from regard.data.lines import HALVES
 from regard.errors import InputError
 
@@ -16,7 +16,7 @@ from regard.errors import InputError
 def check_text(text: Any, several: str) -> None:
     """Insist on one text that a tokenizer can take; `several`: what to call with many."""
     if not isinstance(text, str):
-        raise InputError(f"a text is a string, and {quoted(text)} is of type {type(text).__name__}", several)
+        raise InputError(f"a text is a string, and {show_value(text)} is of type {type(text).__name__}", several)
     if HALVES.search(text):
         raise InputError("the text isn't UTF-8: it has bytes that are no characters", "iconv -f latin1 -t utf-8")
 
@@ -25,6 +25,6 @@ def check_texts(texts: Any, one: str) -> None:
     """Insist on several texts; `one`: what to call with one of them."""
     if isinstance(texts, str) or not isinstance(texts, Sequence):
         kind = type(texts).__name__
-        raise InputError(f"several texts are a list of strings, and {quoted(texts)} is of type {kind}", one)
+        raise InputError(f"several texts are a list of strings, and {show_value(texts)} is of type {kind}", one)
     for text in texts:
         check_text(text, "a list of strings")

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from regard.core.spec import quoted
+from regard.core.spec import show_value
 from regard.data.lines import Line
 from regard.data.sample import Sample
 from regard.errors import DataError
@@ -44,7 +44,7 @@ def refuse_names(place: str, columns: Mapping[str, str]) -> None:
     known, texts = SIDES if "source" in columns else NAMES, columns.values()
     differ = len({text.lower() for text in texts}) > 1
     if differ and all(_names(text, known) for text in texts) and not all(_names(text, ORDINARY) for text in texts):
-        shown = " and ".join(map(quoted, texts))
+        shown = " and ".join(map(show_value, texts))
         raise DataError(f"{place}: {shown} look like the names of columns, not like a {' and a '.join(columns)}", HINT)
 
 
@@ -56,7 +56,7 @@ def _names(text: str, known: frozenset[str]) -> bool:
     return any(part in known for part in parts) and all(part in known or len(part) == 1 for part in parts)
 
 
-def trusted_labels(samples: Iterable[Sample], many: bool, swapped: str, headless: bool) -> Iterator[Sample]:
+def check_labels(samples: Iterable[Sample], many: bool, swapped: str, headless: bool) -> Iterator[Sample]:
     """The same samples, once it is sure that their labels are labels.
 
     `many`: even if there are many of them; `swapped`: what to type if they are texts; `headless`: nobody has said
@@ -78,7 +78,7 @@ def trusted_labels(samples: Iterable[Sample], many: bool, swapped: str, headless
 def _refuse_many(counts: Counter[str], samples: int, place: str, swapped: str) -> None:
     if samples >= FEW and len(counts) > samples / 2:
         raise DataError(
-            f"{place}: {quoted(next(iter(counts)))} and {len(counts) - 1} other labels for {samples} texts: "
+            f"{place}: {show_value(next(iter(counts)))} and {len(counts) - 1} other labels for {samples} texts: "
             "are the columns swapped?",
             f"{swapped}; or many: true, if nearly every text has a label of its own",
         )
@@ -92,14 +92,14 @@ def _refuse_lone(counts: Counter[str], samples: int, place: str) -> None:
     numbers = not _number(label) and all(_number(other) for other in counts if other != label)
     alone = samples >= SOME and min(others) > 1
     if _names(label, LABELS) or numbers or alone:
-        raise DataError(f"{place}: the label {quoted(label)} stands there and nowhere else: is it a header?", HINT)
+        raise DataError(f"{place}: the label {show_value(label)} stands there and nowhere else: is it a header?", HINT)
 
 
 def _number(label: str) -> bool:
     return re.fullmatch(r"[+-]?\d+([.,]\d+)?", label) is not None
 
 
-def trusted_tags(samples: Iterable[Sample], many: bool) -> Iterator[Sample]:
+def check_tags(samples: Iterable[Sample], many: bool) -> Iterator[Sample]:
     """The same sentences, once it is sure that there are more kinds of words than of tags."""
     words, tags = set[str](), set[str]()
     for sample in samples:
@@ -108,6 +108,7 @@ def trusted_tags(samples: Iterable[Sample], many: bool) -> Iterator[Sample]:
         yield sample
     if not many and len(tags) > max(SOME, len(words)):
         raise DataError(
-            f"{len(tags)} tags for {len(words)} different words, such as {quoted(min(tags))}: are the columns swapped?",
+            f"{len(tags)} tags for {len(words)} different words, such as {show_value(min(tags))}: "
+            "are the columns swapped?",
             "word: 1, tag: 0; or many: true, if it is so",
         )

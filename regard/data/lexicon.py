@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.data.tokenizer import Tokenizer, parsed
+from regard.data.tokenizer import Tokenizer, parse_engine
 from regard.errors import DataError
 
 NAME = "lexicon.json"
@@ -51,7 +51,7 @@ class Lexicon:
             if facts["numbers"] is None:
                 parts.append(Tokenizer.parse(content, f"{where}/{name}", dropout))
             else:
-                parts.append(_numbered(content, f"{where}/{name}", facts["numbers"], side))
+                parts.append(_number_tokens(content, f"{where}/{name}", facts["numbers"], side))
         return cls((parts[0], parts[-1]), facts["labels"], facts["letters"], facts["numbers"] is not None)
 
 
@@ -77,9 +77,9 @@ def _facts(content: bytes | None, where: str) -> dict[str, Any]:
     return found
 
 
-def _numbered(content: bytes, where: str, told: Any, side: int) -> Tokenizer:
+def _number_tokens(content: bytes, where: str, told: Any, side: int) -> Tokenizer:
     """A tokenizer of others, with the numbers that its special tokens have."""
-    engine = parsed(content, where)
+    engine = parse_engine(content, where)
     engine.no_padding()
     engine.no_truncation()
     numbers = told[side] if isinstance(told, list) and side < len(told) and isinstance(told[side], dict) else {}

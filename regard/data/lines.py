@@ -11,14 +11,14 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from regard.data.log import Log
-from regard.errors import DataError
+from regard.errors import DataError, warn
 
 LONGEST = 1_000_000  # bytes; a longer line is reported, not cut
 HALVES = re.compile("[\ud800-\udfff]")  # of surrogate pairs: not characters
@@ -34,7 +34,7 @@ class Line:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[IO[bytes]]:
+def open_bytes(path: str) -> Iterator[IO[bytes]]:
     """A file's bytes, unpacked if it is gzip by content; `-` is standard input."""
     if path == "-":
         yield sys.stdin.buffer
@@ -51,12 +51,12 @@ def opened(path: str) -> Iterator[IO[bytes]]:
 def lines(path: str, log: Log, longest: int = LONGEST) -> Iterator[Line]:
     """Every line of a file in order, the unusable ones too, so that two files stay side by side."""
     for place, raw in rows(path, log, longest):
-        yield Line(place, None) if raw is None else decoded(raw, place, log)
+        yield Line(place, None) if raw is None else decode(raw, place, log)
 
 
 def rows(path: str, log: Log, longest: int = LONGEST) -> Iterator[tuple[str, bytes | None]]:
     """The place and the bytes of every line, in whatever charset; None for one that is too long."""
-    with opened(path) as stream:
+    with open_bytes(path) as stream:
         number = 0
         while True:
             number += 1
@@ -88,18 +88,18 @@ def _skip_line(stream: IO[bytes]) -> int:
             return count
 
 
-def decoded(raw: bytes, place: str, log: Log, charset: str = "UTF-8") -> Line:
+def decode(raw: bytes, place: str, log: Log, charset: str = "UTF-8") -> Line:
     """A line's text."""
     try:
-        return cleaned(raw.decode(charset), place, log)
+        return clean(raw.decode(charset), place, log)
     except UnicodeDecodeError as error:
         if not log.mend(place, f"bad {charset}: byte {raw[error.start]:#04x} at {error.start}"):
             return Line(place, None)
-        mended = cleaned(raw.decode(charset, errors="replace"), place, log)
+        mended = clean(raw.decode(charset, errors="replace"), place, log)
         return Line(place, mended.text, repaired=True)
 
 
-def cleaned(text: str, place: str, log: Log) -> Line:
+def clean(text: str, place: str, log: Log) -> Line:
     """Text without what no tokenizer can take: NUL, and halves of surrogate pairs."""
     reasons = []
     if "\0" in text:
@@ -111,3 +111,13 @@ def cleaned(text: str, place: str, log: Log) -> Line:
     if not log.mend(place, " and ".join(reasons)):
         return Line(place, None)
     return Line(place, HALVES.sub("\ufffd", text.replace("\0", "")), repaired=True)
+
+
+def texts(names: Sequence[str]) -> Iterator[str]:
+    """Every line of some files, whatever state it is in: a user wants an answer for each."""
+    log = Log("repair")
+    for name in names or ["-"]:
+        for line in lines(name, log):
+            yield line.text or ""
+    for reason, count in log.reasons.items():
+        warn(f"{count} lines: {reason}")

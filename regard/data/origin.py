@@ -86,7 +86,7 @@ class Origin:
             raise CheckpointError(f"{name}: not JSON") from None
 
 
-def followed(folder: Path, name: str) -> Path:
+def follow_link(folder: Path, name: str) -> Path:
     """A file of a folder in Hugging Face layout, which may be a link only as Hugging Face's own cache makes them.
 
     There `snapshots/COMMIT/NAME` leads to `blobs/DIGEST`, beside `snapshots`. Any other link is refused.
@@ -102,7 +102,7 @@ def followed(folder: Path, name: str) -> Path:
 
 def content_of(folder: Path, name: str) -> bytes:
     """A file's bytes, unless it is a link that leads elsewhere or absurdly large."""
-    path = followed(folder, name)
+    path = follow_link(folder, name)
     try:
         size = path.stat().st_size
         if size > LARGEST:

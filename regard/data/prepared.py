@@ -29,7 +29,7 @@ from regard.data.log import Log
 from regard.data.sample import TEXTS, Form, Sample, place, vocabulary, whole
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import CheckpointError, DataError
-from regard.files import ASIDE, aside, remove, replace
+from regard.host.files import ASIDE, aside, remove, replace
 
 LIST, DATA = "files.json", "data.json"  # which files are ours, written first; and what they hold, written last
 REPORT = "rejected.txt"  # every line that was left out or mended, and why
@@ -124,7 +124,7 @@ class Column:
         return found
 
 
-class Columns(dict[str, Column]):
+class ColumnSet(dict[str, Column]):
     """The columns of a corpus by name."""
 
     def __init__(self, folder: Path, columns: Mapping[str, Column]) -> None:
@@ -136,7 +136,7 @@ class Columns(dict[str, Column]):
 
 
 @contextmanager
-def written(path: Path) -> Iterator[Callable[[Sequence[int]], None]]:
+def write_column(path: Path) -> Iterator[Callable[[Sequence[int]], None]]:
     """A column's file, and the function that adds a sample to it."""
     total = 0
     with path.open("wb") as tokens, path.with_name(f"{path.name}.ends").open("wb") as ends:
@@ -179,7 +179,7 @@ class Prepared:
 
     folder: Path
     facts: dict[str, Any]  # what data.json says
-    columns: Columns  # of the training split
+    columns: ColumnSet  # of the training split
     lexicon: Lexicon
 
     def __len__(self) -> int:
@@ -210,7 +210,7 @@ class Prepared:
         if split == "train" or not self.has(split):
             there = ", ".join(name for name in self.facts["samples"] if name != "train") or "none"
             raise DataError(f"this run keeps no texts for {split!r}; there are: {there}", "--data FILE")
-        return list(_spooled(self.folder, split, self.facts["form"]))
+        return list(_read_spool(self.folder, split, self.facts["form"]))
 
     @classmethod
     def load(cls, folder: Path, dropout: float = 0.0) -> Prepared:
@@ -220,7 +220,7 @@ class Prepared:
             if digest(folder / name) != wanted:
                 raise CheckpointError(f"{folder / name}: damaged, its digest isn't the one it was written with")
         lexicon = Lexicon.read(lambda name: content(folder, name), str(folder), dropout)
-        columns = Columns(folder, {name: Column(folder / f"train.{name}") for name in facts["columns"]})
+        columns = ColumnSet(folder, {name: Column(folder / f"train.{name}") for name in facts["columns"]})
         for name, column in columns.items():
             if len(column) != facts["samples"]["train"] or not column.whole(facts["columns"][name]):
                 raise CheckpointError(f"{folder}/train.{name}: damaged, its numbers aren't samples of this corpus")
@@ -314,7 +314,7 @@ def prepare(
         lexicon = _lexicon(wants, tokenizer, folder, known)
         for split in counts:
             if split != "train":
-                check(_spooled(folder, split, wants.form), wants, lexicon, split)
+                check(_read_spool(folder, split, wants.form), wants, lexicon, split)
         replace(folder / LIST, json.dumps([*names, *_files(wants.columns(lexicon))]).encode())
         sieve = Sieve(wants, lexicon, longest, [{}, {}] if model is None else _limits(model(lexicon)), log)
         _encode(folder, sieve, tokenizer if known is None else None)
@@ -365,7 +365,7 @@ def _spool(corpus: CorpusSpec, form: Form, root: Path, folder: Path, log: Log) -
     return hashed.hexdigest(), counts
 
 
-def _spooled(folder: Path, split: Split, form: Form) -> Iterator[Sample]:
+def _read_spool(folder: Path, split: Split, form: Form) -> Iterator[Sample]:
     path = folder / f"{split}.jsonl"
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
@@ -380,7 +380,7 @@ def _spooled(folder: Path, split: Split, form: Form) -> Iterator[Sample]:
 
 def _lexicon(wants: Wants, spec: TokenizerSpec, folder: Path, known: Lexicon | None) -> Lexicon:
     """Learn one tokenizer for all texts of a sample, or one for each; and collect labels and letters."""
-    sides = len(wants.texts(next(_spooled(folder, "train", wants.form))))
+    sides = len(wants.texts(next(_read_spool(folder, "train", wants.form))))
     if not sides:  # numbers need no words
         spec = TokenizerSpec(pieces="byte")
     if known is None:
@@ -388,7 +388,7 @@ def _lexicon(wants: Wants, spec: TokenizerSpec, folder: Path, known: Lexicon | N
         texts = [slice(None)] if shared else [slice(side, side + 1) for side in range(sides)]
         learned = [
             spec.train(
-                (text for sample in _spooled(folder, "train", wants.form) for text in wants.texts(sample)[part]),
+                (text for sample in _read_spool(folder, "train", wants.form) for text in wants.texts(sample)[part]),
                 wants.special,
             )
             for part in texts
@@ -398,7 +398,7 @@ def _lexicon(wants: Wants, spec: TokenizerSpec, folder: Path, known: Lexicon | N
         for part in known.tokenizers:
             part.extend(wants.special)
     labels, letters = set[str](), set[str]()
-    for sample in _spooled(folder, "train", wants.form):
+    for sample in _read_spool(folder, "train", wants.form):
         labels.update(wants.labels(sample))
         letters.update(wants.letters(sample))
     # letters that are known keep their numbers, and new ones follow
@@ -467,8 +467,10 @@ def _encode(folder: Path, sieve: Sieve, learned: TokenizerSpec | None) -> None:
     """Write the training samples as numbers; `learned`: how tokens were, to say which texts they alter."""
     wants = sieve.wants
     with ExitStack() as stack:
-        write = {name: stack.enter_context(written(folder / f"train.{name}")) for name in wants.columns(sieve.lexicon)}
-        for sample, row in sieve(_spooled(folder, "train", wants.form), "train"):
+        write = {
+            name: stack.enter_context(write_column(folder / f"train.{name}")) for name in wants.columns(sieve.lexicon)
+        }
+        for sample, row in sieve(_read_spool(folder, "train", wants.form), "train"):
             for name, numbers in row.items():
                 write[name](numbers)
             altered = (learned.alters(text) for text in wants.texts(sample)) if learned is not None else ()
@@ -481,6 +483,6 @@ def _trim(folder: Path, split: Split, sieve: Sieve) -> None:
     path = folder / f"{split}.jsonl"
     beside = aside(path)
     with beside.open("w", encoding="utf-8") as file:
-        for sample, _ in sieve(_spooled(folder, split, sieve.wants.form), split):
+        for sample, _ in sieve(_read_spool(folder, split, sieve.wants.form), split):
             file.write(json.dumps(sample, ensure_ascii=False) + "\n")
     beside.replace(path)

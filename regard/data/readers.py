@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, Self
 
 from regard.core.spec import Count, FileName, Size, Spec
 from regard.data.header import body, refuse_names
-from regard.data.lines import LONGEST, Line, cleaned, lines
+from regard.data.lines import LONGEST, Line, clean, lines
 from regard.data.log import Log
 from regard.data.sample import Form, Sample
 from regard.errors import DataError
@@ -36,14 +36,14 @@ class ReaderSpec(Spec):
         def placed(path: str) -> str:
             return path if path == "-" else str(folder / path)
 
-        found = {name: tuple(placed(path) for path in listed(getattr(self, name))) for name in self.files}
+        found = {name: tuple(placed(path) for path in list_paths(getattr(self, name))) for name in self.files}
         return self.replace(**found)
 
     def samples(self, log: Log) -> Iterator[Sample]:
         """One sample after the other; never the whole corpus in memory."""
         raise NotImplementedError
 
-    def trusted(self, samples: Iterator[Sample]) -> Iterator[Sample]:
+    def check_samples(self, samples: Iterator[Sample]) -> Iterator[Sample]:
         """The same samples; an error where all of them together don't look like something to learn from."""
         return samples
 
@@ -72,7 +72,7 @@ class PairReader(ReaderSpec):
         raise NotImplementedError
 
 
-def listed(paths: Paths) -> tuple[str, ...]:
+def list_paths(paths: Paths) -> tuple[str, ...]:
     return (paths,) if isinstance(paths, str) else paths
 
 
@@ -106,7 +106,7 @@ class Text(PairReader):
     longest: Size = LONGEST
 
     def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
-        sources, targets = listed(self.source), listed(self.target)
+        sources, targets = list_paths(self.source), list_paths(self.target)
         if len(sources) != len(targets):
             raise DataError(f"{len(sources)} source files and {len(targets)} target files", "list them in pairs")
         for source, target in zip(sources, targets, strict=True):
@@ -143,7 +143,7 @@ class TSV(PairReader):
 
     def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
         wanted = max(self.source, self.target) + 1
-        for path in listed(self.path):
+        for path in list_paths(self.path):
             for number, line in enumerate(body(lines(path, log, self.longest), self.header)):
                 if not number and self.header is None:
                     cells = [*(line.text or "").split("\t"), *[""] * wanted]
@@ -177,13 +177,13 @@ class JSONL(PairReader):
     longest: Size = LONGEST
 
     def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
-        for path in listed(self.path):
+        for path in list_paths(self.path):
             for line in lines(path, log, self.longest):
                 found = None if line.text is None else self.parsed(line.text, line.place, log)
                 if found is None:
                     yield Line(line.place, None), Line(line.place, None)
                 else:
-                    source, target = (cleaned(text, line.place, log) for text in found)
+                    source, target = (clean(text, line.place, log) for text in found)
                     yield source, replace(target, repaired=target.repaired or line.repaired)
 
     def parsed(self, text: str, place: str, log: Log) -> Pair | None:

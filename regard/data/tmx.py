@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 from pydantic import model_validator
 
 from regard.core.spec import Size
-from regard.data.lines import LONGEST, Line, cleaned, opened
+from regard.data.lines import LONGEST, Line, clean, open_bytes
 from regard.data.log import Log
-from regard.data.readers import PairReader, Paths, listed
+from regard.data.readers import PairReader, Paths, list_paths
 from regard.errors import DataError
 
 CODES = frozenset({"bpt", "ept", "ph", "it", "ut"})  # hold another program's markup, not text; `hi` holds text
@@ -39,7 +39,7 @@ class TMX(PairReader):
         return self
 
     def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
-        for path in listed(self.path):
+        for path in list_paths(self.path):
             wanted = (self.source, self.target) if self.source and self.target else None
             for unit in units(path, log, self.longest):
                 wanted = wanted or unit.direction(path)
@@ -52,7 +52,7 @@ class TMX(PairReader):
                 elif found[0] == found[1]:
                     log.skip(unit.place, f"no text: only {found[0]!r} for both languages")
                 else:
-                    source, target = (cleaned(unit.texts[key or ""], unit.place, log) for key in found)
+                    source, target = (clean(unit.texts[key or ""], unit.place, log) for key in found)
                     yield source, target
 
 
@@ -101,7 +101,7 @@ def units(path: str, log: Log, longest: int) -> Iterator[Unit]:
     """The units of a file one after the other; what comes after damage is lost, and the log says so."""
     builder = Builder(path, longest)
     parser = ElementTree.XMLParser(target=builder)
-    with opened(path) as stream:
+    with open_bytes(path) as stream:
         try:
             while piece := stream.read(PIECE):
                 parser.feed(piece)

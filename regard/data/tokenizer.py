@@ -220,7 +220,7 @@ class Tokenizer:
         first, last = (inside[0], inside[-1] + 1) if inside else (len(found.ids), len(found.ids))
         return tuple(found.ids[:first]), tuple(found.ids[last:])
 
-    def framed(self, row: Sequence[int], usual: Frame, foreign: bool) -> list[int]:
+    def wrap(self, row: Sequence[int], usual: Frame, foreign: bool) -> list[int]:
         """A text's tokens with what stands around them: `usual`, or by the template where the tokenizer is foreign."""
         before, after = (self.frame if foreign else None) or usual
         return [*before, *row, *after]
@@ -275,7 +275,7 @@ class Tokenizer:
     @classmethod
     def parse(cls, content: bytes, name: str, dropout: float = 0.0) -> Tokenizer:
         """From the bytes of a `tokenizer.json`."""
-        engine = parsed(content, name)
+        engine = parse_engine(content, name)
         known = engine.get_vocab(with_added_tokens=False)
         for number, token in enumerate(SPECIAL):
             if known.get(token) != number:
@@ -304,7 +304,7 @@ def plain(encoding: Encoding, controls: AbstractSet[int], unknown: int) -> list[
     ]
 
 
-def parsed(content: bytes, name: str) -> Engine:
+def parse_engine(content: bytes, name: str) -> Engine:
     """The library's tokenizer in a file; it is data, and nothing in it is run."""
     try:
         return Engine.from_str(content.decode())

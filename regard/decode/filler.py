@@ -10,7 +10,7 @@ import torch
 from regard.core.model import Model
 from regard.data.given import check_text
 from regard.data.tokenizer import MASK, Tokenizer
-from regard.decode.speaker import Speaker
+from regard.decode.pipeline import Pipeline
 from regard.errors import InputError, SpecError
 
 
@@ -31,7 +31,7 @@ class Filled:
 
 
 @dataclass
-class Filler(Speaker):
+class Filler(Pipeline):
     """An encoder that learned to guess hidden tokens, and its tokenizer."""
 
     usage: ClassVar[str] = 'fill {} "… [MASK] …"'
@@ -47,7 +47,7 @@ class Filler(Speaker):
         mask = needs_mask(tokenizer, "this model's tokenizer")
         own = str(tokenizer.engine.id_to_token(mask))
         cut = tokenizer.obey(text.replace(MASK, own), [mask])
-        row = tokenizer.framed(cut, ((tokenizer.begin,), (tokenizer.end,)), self.foreign)
+        row = tokenizer.wrap(cut, ((tokenizer.begin,), (tokenizer.end,)), self.foreign)
         places = [place for place, token in enumerate(row) if token == mask]
         if not places:
             raise InputError(f"there is no {MASK} in {text[:60]!r}", f'"the {MASK} cat"')

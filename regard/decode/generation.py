@@ -66,7 +66,7 @@ class Generation:
         if origin is None:
             return cls()
         where = NAME if NAME in origin.files else "config.json"
-        told = Told(origin.json(where), where, vocabulary)
+        told = ConfigReader(origin.json(where), where, vocabulary)
         told.insist_on_known()
         closing = told.token("forced_eos_token_id")
         if closing is not None and closing not in ends:
@@ -116,7 +116,7 @@ class Generation:
 
 
 @dataclass(frozen=True)
-class Told:
+class ConfigReader:
     """The keys of a file, looked at with care."""
 
     keys: Mapping[str, Any]
@@ -194,4 +194,4 @@ class Told:
         value = self.keys.get(key) or []
         if not isinstance(value, list) or not all(isinstance(row, list) and row for row in value):
             raise self.wrong(key, "and it must be lists of tokens")
-        return tuple(Told({key: row}, self.where, self.vocabulary).tokens(key) for row in value)
+        return tuple(ConfigReader({key: row}, self.where, self.vocabulary).tokens(key) for row in value)

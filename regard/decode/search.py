@@ -106,7 +106,7 @@ class Hypothesis:
     cut: bool = False  # the limit ended it, where the model would have gone on
 
 
-def search(
+def beam_search(
     scorer: Scorer,
     memory: Any,
     sentences: int,
@@ -122,7 +122,7 @@ def search(
     `end`: the token that ends a sentence, or several; the first is the one that a limit writes.
     """
     ends = (end,) if isinstance(end, int) else tuple(end)
-    batch = Batch(scorer, sentences, begin, ends, settings or Search(), demands or Demands(), attention)
+    batch = BeamBatch(scorer, sentences, begin, ends, settings or Search(), demands or Demands(), attention)
     return batch.run(memory)
 
 
@@ -159,7 +159,7 @@ class Live:
             self.duties = [duty.after(token) for duty, token in zip(self.duties, tokens.tolist(), strict=True)]
 
 
-class Batch:
+class BeamBatch:
     """One batch of sentences on its way."""
 
     def __init__(
@@ -233,7 +233,7 @@ class Batch:
         logits = self.scorer.step(last, live.state, probe=record).float()  # (rows, vocabulary)
         own = logits.log_softmax(-1)
         if record is not None:
-            live.seen = joined(live.seen, record)
+            live.seen = join_attention(live.seen, record)
         owing_rows = [row for row, duty in enumerate(live.duties) if not duty.done]
         context = Context(live.tokens, live.owners, owing_rows)
         if self.counts_read:
@@ -310,7 +310,7 @@ class Batch:
         going = [item for item in found if item.token not in self.ends][: self.settings.beam]
         if all(item.total == -math.inf for item in going):
             return []
-        if self.settled(live.owners[going[0].row], max(item.total for item in going), live.tokens.shape[1] + 1):
+        if self.is_settled(live.owners[going[0].row], max(item.total for item in going), live.tokens.shape[1] + 1):
             return []
         return going
 
@@ -329,7 +329,7 @@ class Batch:
             score += self.settings.coverage * float(looked[looked > 0].clamp(max=1.0).log().sum())
         self.finished[owner].append(Hypothesis(tokens, logs, score, seen, live.duties[row].done, cut))
 
-    def settled(self, sentence: int, total: float, length: int) -> bool:
+    def is_settled(self, sentence: int, total: float, length: int) -> bool:
         """Whether no live hypothesis can enter the best: a sum only falls, and the norm is largest at full length."""
         settings = self.settings
         scores = sorted((item.score for item in self.finished[sentence] if item.met), reverse=True)
@@ -340,7 +340,7 @@ class Batch:
         return total / norm <= scores[wanted - 1]
 
 
-def joined(seen: Tensor | None, record: Record) -> Tensor | None:
+def join_attention(seen: Tensor | None, record: Record) -> Tensor | None:
     """The mean of all heads and layers at this step, after those of the steps before: (rows, written, source)."""
     maps = [record[name].mean(1) for name in record.values]  # (rows, 1, source)
     if not maps:

@@ -19,8 +19,8 @@ from regard.data.given import check_text, check_texts
 from regard.data.tokenizer import Tokenizer
 from regard.decode.filters import Context, Demands, explain, rules, shapes, special_tokens
 from regard.decode.generation import Generation
+from regard.decode.pipeline import Pipeline
 from regard.decode.search import MOST, Search
-from regard.decode.speaker import Speaker
 from regard.errors import InputError
 
 Reason = Literal["end", "stop", "maximum", "context"]
@@ -43,7 +43,7 @@ class Piece:
 
 
 @dataclass
-class Text:
+class Continuation:
     """A whole continuation."""
 
     text: str
@@ -198,7 +198,7 @@ class Stream:
 
 
 @dataclass
-class Writer(Speaker):
+class Writer(Pipeline):
     """A language model and its tokenizer."""
 
     usage: ClassVar[str] = 'generate {} --prompt "…"'
@@ -218,14 +218,14 @@ class Writer(Speaker):
 
     def write(
         self, prompt: str = "", *, samples: int = 1, stop: Sequence[str] = (), slide: bool = False, **settings: Any
-    ) -> list[Text]:
+    ) -> list[Continuation]:
         """Several continuations of one prompt, whole."""
         stream = self.begin(prompt, self.search.replace(**settings), stop, samples, slide)
         found: list[list[Piece]] = [[] for _ in range(samples)]
         for pieces in stream:
             for row, piece in pieces.items():
                 found[row].append(piece)
-        return [joined(pieces) for pieces in found]
+        return [join_pieces(pieces) for pieces in found]
 
     def begin(self, prompt: str, settings: Search, stop: Sequence[str], samples: int, slide: bool) -> Stream:
         """A stream over so many continuations."""
@@ -256,11 +256,11 @@ class Writer(Speaker):
         return min(prompt + maximum, self.context or prompt + maximum)
 
 
-def joined(pieces: Sequence[Piece]) -> Text:
+def join_pieces(pieces: Sequence[Piece]) -> Continuation:
     """Pieces as one text."""
     reason = pieces[-1].reason
     assert reason is not None
-    return Text(
+    return Continuation(
         "".join(piece.text for piece in pieces),
         [piece.token for piece in pieces],
         [piece.log_probability for piece in pieces],

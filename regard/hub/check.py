@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.core.model import Model
 from regard.errors import RegardError
 from regard.hub.load import Imported
-from regard.parts.head import Classifier, Summary
+from regard.parts.head import ClassesHead, PoolerHead
 
 ROWS, TIME = 3, 24
 POSITIONLESS = ("mamba",)  # whose class takes no position_ids
@@ -59,7 +59,7 @@ def _two_stacks(ours: Model, theirs: Any, tokens: Tensor, answers: Tensor, mask:
 
 def _one_stack(found: Imported, theirs: Any, tokens: Tensor, side: str, mask: Tensor) -> float:
     ours = found.model
-    pooled = isinstance(ours.head, Summary | Classifier)
+    pooled = isinstance(ours.head, PoolerHead | ClassesHead)
     if pooled and side == "left":
         return 0.0  # theirs takes what stands first, be it a pad
     mine = ours(tokens, valid=mask)

@@ -21,7 +21,7 @@ from regard.core.stack import Stack, StackSpec
 from regard.core.view import View
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.hub.save import placed
+from regard.hub.save import fill_aside
 from regard.mixers.attention import Attention
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import FeedForward
@@ -33,7 +33,7 @@ LONGEST = 1024  # positions that sinusoids are written out for
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh", "silu": "SWISH", "tanh": "Tanh"}
 
 
-def converted(
+def convert(
     model: Model, source: Tokenizer | None, target: Tokenizer, folder: Path, files: Mapping[str, bytes]
 ) -> list[Path]:
     """Write a folder that CTranslate2 loads: a Translator with a source, a Generator without. `files`: more in it."""
@@ -64,7 +64,7 @@ def converted(
     spec.config.bos_token, spec.config.eos_token = names[target.begin], names[target.end]
     spec.config.unk_token = names[target.unknown]
     spec.config.layer_norm_epsilon = _norm(model.spec.decoder).eps
-    with placed(folder) as place:
+    with fill_aside(folder) as place:
         spec.validate()
         spec.optimize()
         spec.save(str(place))

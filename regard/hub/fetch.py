@@ -13,7 +13,7 @@ WANTED = [*KEPT, "*.safetensors", "*.json"]
 ELSEWHERE = ["*/*/*", "[!0-9]*/*"]
 
 
-def fetched(name: str, folder: Path, endpoint: str | None = None) -> Path:
+def fetch(name: str, folder: Path, endpoint: str | None = None) -> Path:
     """Download `owner/name` to a folder; what is there already isn't fetched again. `endpoint`: another hub."""
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name, re.ASCII) or ".." in name:
         raise SpecError(f"hf:{name}: a model is called owner/name", "hf:openai-community/gpt2")

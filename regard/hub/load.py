@@ -21,14 +21,14 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
-from regard.core.spec import told
-from regard.data.origin import Origin, content_of, followed
+from regard.core.spec import explain_unknown
+from regard.data.origin import Origin, content_of, follow_link
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CheckpointError
 from regard.hub.table import Problems, Table
 from regard.hub.words import tokenizers
-from regard.layout import Layout
 from regard.models import Family, Settings, families
+from regard.models.layout import Layout
 
 PIECE = 2**18  # values that are looked at at once
 NOW = {".gamma": ".weight", ".beta": ".bias"}  # how the first BERTs call what a norm has
@@ -39,7 +39,7 @@ WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
 @dataclass
-class Plan:
+class FamilyMatch:
     """What a config.json describes."""
 
     kind: str  # their model type
@@ -72,7 +72,7 @@ class Plan:
 class Imported:
     """A model with the weights of a folder."""
 
-    plan: Plan
+    plan: FamilyMatch
     model: Model
     tokenizers: tuple[Tokenizer, Tokenizer] | None  # of the source and the target, mostly one and the same
     unused: list[str]  # tensors of heads that this model doesn't have
@@ -97,7 +97,7 @@ def is_folder(path: Path) -> bool:
     return (path / "config.json").is_file() and not (path / "run.yaml").exists()
 
 
-def planned(config: Mapping[str, Any], where: str = "config.json", names: Collection[str] = ()) -> Plan:
+def match_family(config: Mapping[str, Any], where: str = "config.json", names: Collection[str] = ()) -> FamilyMatch:
     """The family and the settings that a config.json stands for; `names`: of the tensors beside it."""
     if config.get("auto_map"):
         raise CheckpointError(
@@ -107,7 +107,7 @@ def planned(config: Mapping[str, Any], where: str = "config.json", names: Collec
     known = {kind: (family, layout) for family in families().values() for kind, layout in family.layouts.items()}
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in known:
-        raise CheckpointError(f"{where}: model_type {kind!r} isn't known here{told(kind, known)['hint']}")
+        raise CheckpointError(f"{where}: model_type {kind!r} isn't known here{explain_unknown(kind, known)['hint']}")
     family, layout = known[kind]
     problems = [
         f"{key} is {config[key]!r}, and only {value!r} can be computed here"
@@ -123,7 +123,7 @@ def planned(config: Mapping[str, Any], where: str = "config.json", names: Collec
     chosen = layout.heads[named[0]].settings
     tree |= {key: value(config) if callable(value) else value for key, value in chosen.items()}
     tree |= layout.read(config, names)
-    return Plan(kind, family, layout, family.settings.parse(tree), named[0], config)
+    return FamilyMatch(kind, family, layout, family.settings.parse(tree), named[0], config)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def shards(folder: Path, config: Mapping[str, Any]) -> list[Path]:
     for name in names:
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise CheckpointError(f"{folder / INDEX}: {name!r} isn't the name of a file beside it")
-    return [followed(folder, name) for name in names]
+    return [follow_link(folder, name) for name in names]
 
 
 def conversion(folder: Path, config: Mapping[str, Any]) -> str:
@@ -206,12 +206,12 @@ def finite(tensor: Tensor) -> bool:
     return all(bool(torch.isfinite(piece).all()) for piece in (tensor.split(rows) if tensor.dim() else (tensor,)))
 
 
-def imported(folder: Path) -> Imported:
+def import_folder(folder: Path) -> Imported:
     """A model from a folder, its weights where they are on disk."""
     config = read_json(folder / "config.json")
     weights = Weights(shards(folder, config))
     there = weights.shapes()
-    plan = planned(config, str(folder / "config.json"), there)
+    plan = match_family(config, str(folder / "config.json"), there)
     plan = with_own_head(plan, weights, there)
     table = plan.table(there)
     problems = Problems()
@@ -234,7 +234,7 @@ def imported(folder: Path) -> Imported:
     return Imported(plan, model.eval(), words, unused, Origin.read(folder))
 
 
-def with_own_head(plan: Plan, weights: Weights, there: Collection[str]) -> Plan:
+def with_own_head(plan: FamilyMatch, weights: Weights, there: Collection[str]) -> FamilyMatch:
     """The plan, with words of the head's own where a file has them though its config.json says that they are tied."""
     if "tied" not in plan.layout.keys or not plan.settings.fields()["tied"]:
         return plan  # it isn't, or this layout knows no other

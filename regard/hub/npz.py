@@ -12,7 +12,7 @@ from tokenizers import Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Engine
 
 from regard.data.tokenizer import Tokenizer
-from regard.decode.pipeline import Translator
+from regard.decode.translator import Translator
 from regard.errors import CheckpointError
 from regard.models import preset
 

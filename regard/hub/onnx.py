@@ -12,12 +12,12 @@ from torch.export import Dim
 
 from regard.core.model import Model
 from regard.errors import DiskError, RegardError
-from regard.files import describe
+from regard.host.files import describe
 
 CLOSE = 1e-4  # how far onnxruntime may be from here
 
 
-class Masked(nn.Module):
+class MaskedModel(nn.Module):
     """A model of tokens and of which of them are real."""
 
     def __init__(self, model: Model) -> None:
@@ -28,7 +28,7 @@ class Masked(nn.Module):
         return self.model(tokens, valid=valid)
 
 
-def written(model: Model, path: Path) -> float:
+def write_onnx(model: Model, path: Path) -> float:
     """Write a model to a file; the largest difference between onnxruntime and this house on random input."""
     try:
         import onnx  # noqa: F401
@@ -51,7 +51,7 @@ def written(model: Model, path: Path) -> float:
     aside = path.with_name(f"{path.name}.tmp-{os.getpid()}")
     try:
         torch.onnx.export(
-            model if images else Masked(model),
+            model if images else MaskedModel(model),
             inputs,
             aside,
             input_names=names,
@@ -63,7 +63,7 @@ def written(model: Model, path: Path) -> float:
         session = onnxruntime.InferenceSession(str(aside), providers=["CPUExecutionProvider"])
         found = session.run(None, {name: value.numpy() for name, value in zip(names, other, strict=True)})[0]
         with torch.no_grad():
-            expected = model(*other) if images else Masked(model)(*other)
+            expected = model(*other) if images else MaskedModel(model)(*other)
         gap = (torch.from_numpy(found) - expected).abs()
         if expected.dim() > 2:  # what stands at a pad means nothing
             gap = gap[other[-1]]

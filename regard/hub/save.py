@@ -17,10 +17,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
-from regard.core.spec import quoted
+from regard.core.spec import show_value
 from regard.errors import CheckpointError, DiskError, RegardError
-from regard.files import aside, describe
-from regard.hub.load import WEIGHTS, Plan, planned
+from regard.host.files import aside, describe
+from regard.hub.load import WEIGHTS, FamilyMatch, match_family
 from regard.models import Family, Settings, families
 
 # what a trained model doesn't show; and the order of sinusoids, which the rows' changes make good
@@ -28,12 +28,12 @@ UNSEEN = ("dropout", "init", "halves")
 TOLD = 3  # differences of a layout
 
 
-def plan_for(family: Family[Any], settings: Settings, name: str) -> Plan:
+def match_layouts(family: Family[Any], settings: Settings, name: str) -> FamilyMatch:
     """The layout and the class that say all of a model: reading what is written must give it back."""
     wanted = _essence(family.compose(settings).model_dump())
     reasons = []
     for kind, layout in family.layouts.items():
-        tried = [_try(Plan(kind, family, layout, settings, head, {}), wanted) for head in layout.heads]
+        tried = [_try(FamilyMatch(kind, family, layout, settings, head, {}), wanted) for head in layout.heads]
         plan, lacking = min(tried, key=lambda each: sum(gap.size for gap in each[1]))
         if not lacking:
             return plan
@@ -41,7 +41,7 @@ def plan_for(family: Family[Any], settings: Settings, name: str) -> Plan:
     raise _no_place(name, reasons or [f"the family {settings.kind} has none"])
 
 
-def plan_of(spec: ModelSpec, settings: Mapping[str, Any], name: str) -> Plan:
+def match_model(spec: ModelSpec, settings: Mapping[str, Any], name: str) -> FamilyMatch:
     """The plan of a model whose family's settings are known, but for a vocabulary that grew and a head of its own."""
     family = families()[str(settings.get("kind"))]
     stack = spec.decoder or spec.encoder
@@ -53,7 +53,7 @@ def plan_of(spec: ModelSpec, settings: Mapping[str, Any], name: str) -> Plan:
     lacking = differences(_essence(spec.model_dump()), _essence(family.compose(chosen).model_dump()))
     if lacking:
         raise _no_place(name, [f"{chosen.kind}: {_few(lacking)}"])
-    return plan_for(family, chosen, name)
+    return match_layouts(family, chosen, name)
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class Gap:
     size: int = 1
 
 
-def _try(plan: Plan, wanted: Any) -> tuple[Plan, list[Gap]]:
+def _try(plan: FamilyMatch, wanted: Any) -> tuple[FamilyMatch, list[Gap]]:
     """A plan with its config.json, and what of the model that can't say."""
     try:
         plan = replace(plan, config=config_of(plan))
         table = plan.table(partial=True)
-        read = planned(plan.config, names=table.names()).spec
+        read = match_family(plan.config, names=table.names()).spec
     except RegardError as error:
         return plan, [Gap(error.message, len(wanted))]
     lacking = differences(wanted, _essence(read.model_dump()))
@@ -90,7 +90,7 @@ def differences(ours: Any, theirs: Any, path: str = "") -> list[Gap]:
 
 
 def _short(value: Any) -> str:
-    return str(value.get("kind", "something")) if isinstance(value, dict) else quoted(value)
+    return str(value.get("kind", "something")) if isinstance(value, dict) else show_value(value)
 
 
 def _few(gaps: Sequence[Gap]) -> str:
@@ -103,7 +103,7 @@ def _no_place(name: str, reasons: Sequence[str]) -> RegardError:
     return RegardError(f"{name}: no Hugging Face layout has a place for this model{told}")
 
 
-def config_of(plan: Plan) -> dict[str, Any]:
+def config_of(plan: FamilyMatch) -> dict[str, Any]:
     """The config.json of a plan; what an imported one said beside it stays."""
     layout, values = plan.layout, plan.settings.model_dump()
     told = {key.name: key.write(values[setting]) for setting, key in layout.keys.items()}
@@ -118,7 +118,7 @@ def _essence(tree: Any) -> Any:
     return [_essence(item) for item in tree] if isinstance(tree, list | tuple) else tree
 
 
-def tensors_of(plan: Plan, model: Model, names: tuple[str, ...] = ()) -> dict[str, Tensor]:
+def tensors_of(plan: FamilyMatch, model: Model, names: tuple[str, ...] = ()) -> dict[str, Tensor]:
     """Their tensors, from ours; `names`: as a file had them, to be written alike."""
     ours = {name: tensor.detach() for name, tensor in model.state_dict().items()}
     return {name: tensor for entry in plan.table(names).entries for name, tensor in entry.write(ours, plan)}
@@ -130,16 +130,16 @@ def dtypes(model: Model) -> dict[str, str]:
     return {"dtype": name, "torch_dtype": name}
 
 
-def carried(config: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+def carry_over(config: Mapping[str, Any], plan: FamilyMatch) -> dict[str, Any]:
     """A config.json as it came, with what differs between the settings that it stands for and those of a plan."""
-    came = planned(config, names=plan.table().names())
+    came = match_family(config, names=plan.table().names())
     before, after = (config_of(replace(each, config={})) for each in (came, plan))
     told = {key: value for key, value in config.items() if key not in before or key in after}
     return told | {key: value for key, value in after.items() if key not in before or before[key] != value}
 
 
 @contextmanager
-def placed(folder: Path) -> Iterator[Path]:
+def fill_aside(folder: Path) -> Iterator[Path]:
     """A new folder, whole or not at all: it is filled aside, and one rename puts it in place."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RegardError(f"{folder}: is there already", "another folder")
@@ -171,16 +171,18 @@ def save_weights(tensors: dict[str, Tensor], path: Path) -> None:
     path.chmod(0o644)  # the library writes it for its owner alone
 
 
-def exported(plan: Plan, model: Model, folder: Path, files: Mapping[str, bytes] | None = None) -> list[Path]:
+def export_folder(
+    plan: FamilyMatch, model: Model, folder: Path, files: Mapping[str, bytes] | None = None
+) -> list[Path]:
     """Write a folder, whole or not at all; `files`: beside the weights, a config.json of its own among them."""
-    with placed(folder) as place:
+    with fill_aside(folder) as place:
         tensors = tensors_of(plan, model)
         save_weights(tensors, place / WEIGHTS)
         usual = {"config.json": json.dumps(config_of(plan) | dtypes(model), indent=2).encode()}
         for name, content in {**usual, **(files or {})}.items():
             (place / name).parent.mkdir(exist_ok=True)
             (place / name).write_bytes(content)
-        read = planned(json.loads((place / "config.json").read_bytes()), names=tensors)
+        read = match_family(json.loads((place / "config.json").read_bytes()), names=tensors)
         lacking = differences(_essence(model.spec.model_dump()), _essence(read.spec.model_dump()))
         if lacking:
             raise _no_place(str(folder), [f"its config.json says something else: {_few(lacking)}"])

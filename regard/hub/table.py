@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import CheckpointError
-from regard.layout import Change, Layout, Plan
+from regard.models.layout import Change, Layout, Match
 
 NOTHING = "nothing"
 MOST = 20  # problems of a kind that are listed
@@ -72,14 +72,14 @@ class Entry:
     row: Row
     sizes: tuple[int, ...]  # of ours, along the first axis
 
-    def read(self, tensors: Callable[[str], Tensor], plan: Plan) -> Iterator[tuple[str, Tensor]]:
+    def read(self, tensors: Callable[[str], Tensor], plan: Match) -> Iterator[tuple[str, Tensor]]:
         """Ours, from theirs."""
         change = self.row.change
         parts = [tensors(name) if change is None else change.read(tensors(name), plan) for name in self.theirs]
         whole = torch.stack(parts) if self.row.stacked else parts[0]
         yield from zip(self.ours, whole.split(self.sizes) if len(self.ours) > 1 else (whole,), strict=True)
 
-    def write(self, tensors: Mapping[str, Tensor], plan: Plan) -> Iterator[tuple[str, Tensor]]:
+    def write(self, tensors: Mapping[str, Tensor], plan: Match) -> Iterator[tuple[str, Tensor]]:
         """Theirs, from ours."""
         change = self.row.change
         parts = [tensors[name] for name in self.ours]
@@ -110,7 +110,7 @@ class Problems:
 class Table:
     """A layout's rows, laid over the tensors of one model."""
 
-    def __init__(self, plan: Plan, head: str, shapes: Mapping[str, torch.Size], bare: bool) -> None:
+    def __init__(self, plan: Match, head: str, shapes: Mapping[str, torch.Size], bare: bool) -> None:
         self.plan, self.shapes = plan, shapes
         layout: Layout = plan.layout
         texts = layout.rows, layout.more(plan.settings), layout.heads[head].rows
@@ -137,9 +137,9 @@ class Table:
                 continue  # the first part brings the others along
             last = captured.pop("tail", None)
             tail = f".{last}" if last else ""
-            ours = tuple(_filled(pattern, captured) + tail for pattern in row.ours)
+            ours = tuple(_fill(pattern, captured) + tail for pattern in row.ours)
             numbers = range(shape[0]) if row.stacked else range(1)
-            theirs = tuple(self._shown(_filled(row.theirs, {"e": str(n), **captured}) + tail) for n in numbers)
+            theirs = tuple(self._shown(_fill(row.theirs, {"e": str(n), **captured}) + tail) for n in numbers)
             entries[theirs] = Entry(theirs, ours, row, tuple(self.shapes[one][0] for one in ours))
         return list(entries.values())
 
@@ -209,5 +209,5 @@ def _lines(*texts: str) -> Iterator[str]:
     return (line for text in texts for line in text.splitlines() if line.strip())
 
 
-def _filled(pattern: str, captured: Mapping[str, str]) -> str:
+def _fill(pattern: str, captured: Mapping[str, str]) -> str:
     return re.sub(r"\{(\w)\}", lambda found: captured[found[1]], pattern)

@@ -12,7 +12,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, pro
 from tokenizers import Tokenizer as Engine
 
 from regard.data.origin import content_of
-from regard.data.tokenizer import Tokenizer, parsed
+from regard.data.tokenizer import Tokenizer, parse_engine
 from regard.errors import DataError, RegardError
 
 SIDES = ("source", "target")
@@ -23,21 +23,21 @@ def tokenizers(folder: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, Toke
     """What cuts a model's source and target, mostly one and the same; None where there is nothing to read."""
     if (folder / "source.spm").is_file() and (folder / "vocab.json").is_file():
         numbers = _vocabulary(folder / "vocab.json")
-        source, target = (_wrapped(folder, config, _numbered(folder / f"{side}.spm", numbers)) for side in SIDES)
+        source, target = (_wrap(folder, config, _read_numbered(folder / f"{side}.spm", numbers)) for side in SIDES)
         return source, target
     engine = _engine(folder, str(config.get("model_type")))
     if engine is None:
         return None
-    one = _wrapped(folder, config, engine)
+    one = _wrap(folder, config, engine)
     return one, one
 
 
 def foreign(content: bytes, name: str, config: Mapping[str, Any]) -> Tokenizer:
     """A tokenizer of others, from the bytes of a `tokenizer.json`."""
-    return _wrapped(Path(name).parent, config, parsed(content, name))
+    return _wrap(Path(name).parent, config, parse_engine(content, name))
 
 
-def _wrapped(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokenizer:
+def _wrap(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokenizer:
     """With the numbers of its special tokens, as config.json tells them.
 
     A file may ask for rows of one length; here no text is cut in silence, and each is as long as it is.
@@ -55,7 +55,7 @@ def _wrapped(folder: Path, config: Mapping[str, Any], engine: Engine) -> Tokeniz
     # what this vocabulary doesn't reach is a default of their library
     listed = next((found for each in lists if (found := [token for token in each if token < size])), [])
     end = listed[0] if listed else None
-    first, closing, mask, pad = (_known(engine, names) for names in (("[CLS]",), ("[SEP]",), MASKS, PADS))
+    first, closing, mask, pad = (_find_known(engine, names) for names in (("[CLS]",), ("[SEP]",), MASKS, PADS))
     before, after = Tokenizer(engine).frame or ((), ())
     opens, closes = (tokens[0] if len(tokens) == 1 else None for tokens in (before, after))
     # what stands around a text tells more than config.json, where encoders have numbers that nobody reads
@@ -78,33 +78,33 @@ def _unknown(engine: Engine) -> int:
     model = json.loads(engine.to_str())["model"]
     names = [name for name in (model.get("unk_token"), "[UNK]", "<unk>") if isinstance(name, str)]
     listed = model.get("unk_id")
-    return int(listed) if isinstance(listed, int) else _known(engine, names) or 0
+    return int(listed) if isinstance(listed, int) else _find_known(engine, names) or 0
 
 
-def _known(engine: Engine, names: Sequence[str]) -> int | None:
+def _find_known(engine: Engine, names: Sequence[str]) -> int | None:
     """The number of the first of these tokens that there is."""
     return next((number for name in names if (number := engine.token_to_id(name)) is not None), None)
 
 
 def _engine(folder: Path, kind: str) -> Engine | None:
     if (folder / "tokenizer.json").is_file():
-        return parsed(_bytes(folder / "tokenizer.json"), str(folder / "tokenizer.json"))
+        return parse_engine(_bytes(folder / "tokenizer.json"), str(folder / "tokenizer.json"))
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        return _merged(folder, spaces=kind != "openai-gpt")
+        return _read_merges(folder, spaces=kind != "openai-gpt")
     if (folder / "vocab.txt").is_file():
-        return _listed(folder)
+        return _read_list(folder)
     if (folder / "tokenizer.model").is_file():
         told = _settings(folder)
-        engine, opens = _ranked(folder / "tokenizer.model"), told.get("add_bos_token", True)
-        return _templated(engine, "<s>" if opens else None, "</s>" if told.get("add_eos_token", False) else None)
+        engine, opens = _read_ranked(folder / "tokenizer.model"), told.get("add_bos_token", True)
+        return _add_template(engine, "<s>" if opens else None, "</s>" if told.get("add_eos_token", False) else None)
     if (folder / "spiece.model").is_file():
         pieces = _pieces(folder / "spiece.model")
         engine = _likely(pieces, unknown=next(n for n, piece in enumerate(pieces) if piece.unknown))
-        return _templated(engine, None, "</s>")
+        return _add_template(engine, None, "</s>")
     return None
 
 
-def _templated(engine: Engine, opening: str | None, closing: str | None) -> Engine:
+def _add_template(engine: Engine, opening: str | None, closing: str | None) -> Engine:
     """With the tokens that their library puts around a text, where no file says it."""
     around = [(token, engine.token_to_id(token)) for token in (opening, closing) if token is not None]
     known = {token: number for token, number in around if number is not None}
@@ -132,7 +132,7 @@ def _settings(folder: Path, name: str = "tokenizer_config.json") -> dict[str, An
 
 
 @dataclass
-class Piece:
+class ScoredPiece:
     """One piece of a SentencePiece model."""
 
     text: str
@@ -141,7 +141,7 @@ class Piece:
     byte: bool
 
 
-def _pieces(path: Path) -> list[Piece]:
+def _pieces(path: Path) -> list[ScoredPiece]:
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError:
@@ -151,12 +151,12 @@ def _pieces(path: Path) -> list[Piece]:
     except RuntimeError as error:
         raise DataError(f"{path}: not a SentencePiece model: {error}") from None
     return [
-        Piece(model.id_to_piece(n), model.get_score(n), model.is_unknown(n), model.is_byte(n))
+        ScoredPiece(model.id_to_piece(n), model.get_score(n), model.is_unknown(n), model.is_byte(n))
         for n in range(model.get_piece_size())
     ]
 
 
-def _ranked(path: Path) -> Engine:
+def _read_ranked(path: Path) -> Engine:
     """Llama's: merges in the order of the scores; letters that it doesn't know become bytes."""
     pieces = _pieces(path)
     numbers = {piece.text: n for n, piece in enumerate(pieces)}
@@ -175,7 +175,7 @@ def _ranked(path: Path) -> Engine:
     return engine
 
 
-def _likely(pieces: list[Piece], unknown: int) -> Engine:
+def _likely(pieces: list[ScoredPiece], unknown: int) -> Engine:
     """The most likely pieces (unigram), after SentencePiece's usual normalisation."""
     engine = Engine(models.Unigram([(piece.text, piece.score) for piece in pieces], unknown, byte_fallback=False))
     plain = [normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " "), normalizers.Strip()]
@@ -185,14 +185,14 @@ def _likely(pieces: list[Piece], unknown: int) -> Engine:
     return engine
 
 
-def _numbered(path: Path, numbers: Mapping[str, int]) -> Engine:
+def _read_numbered(path: Path, numbers: Mapping[str, int]) -> Engine:
     """Marian's: each side has pieces of its own, and one list numbers them all."""
     own = {piece.text: piece for piece in _pieces(path)}
     # the other side's pieces come where nothing else will do
     least = min(piece.score for piece in own.values()) - 100
     names = sorted(numbers, key=lambda name: numbers[name])
-    pieces = [own.get(name, Piece(name, least, False, False)) for name in names]
-    return _templated(_likely(pieces, numbers["<unk>"]), None, "</s>")
+    pieces = [own.get(name, ScoredPiece(name, least, False, False)) for name in names]
+    return _add_template(_likely(pieces, numbers["<unk>"]), None, "</s>")
 
 
 def _vocabulary(path: Path) -> dict[str, int]:
@@ -207,7 +207,7 @@ def _vocabulary(path: Path) -> dict[str, int]:
     return found
 
 
-def _merged(folder: Path, spaces: bool) -> Engine:
+def _read_merges(folder: Path, spaces: bool) -> Engine:
     """Merges over bytes (GPT-2), or over the lowercase words of the first GPT."""
     try:
         vocabulary = json.loads(_bytes(folder / "vocab.json"))
@@ -229,7 +229,7 @@ def _merged(folder: Path, spaces: bool) -> Engine:
     return engine
 
 
-def _listed(folder: Path) -> Engine:
+def _read_list(folder: Path) -> Engine:
     """BERT's: one piece a line; tokenizer_config.json says whether case counts."""
     words = _bytes(folder / "vocab.txt").decode().split("\n")
     vocabulary = {word.rstrip("\r"): number for number, word in enumerate(words) if word}

@@ -143,7 +143,7 @@ def series(history: History, event: str, key: str) -> dict[int, float]:
     return dict(sorted({line["step"]: line[key] for line in lines if _number(line.get(key))}.items()))
 
 
-def smoothed(values: Sequence[float], reach: int) -> list[float]:
+def smooth(values: Sequence[float], reach: int) -> list[float]:
     """The mean of each value and its neighbors up to `reach` away.
 
     At the start, where curves are steep, there are as many after as before, or the mean would lag; at the end there
@@ -168,7 +168,7 @@ def _curve(axes: Axes, history: History, key: str, style: dict[str, Any]) -> Non
         reach = len(values) // 50 if key in NOISY else 0
         if reach:
             axes.plot(steps, values, color=style["color"], alpha=0.25, linewidth=0.8)
-        axes.plot(steps, smoothed(values, reach), marker="o" if len(steps) == 1 else "", **style)
+        axes.plot(steps, smooth(values, reach), marker="o" if len(steps) == 1 else "", **style)
     if found:
         dots = {**style, "linestyle": "" if logged else style["linestyle"], "markeredgecolor": "white", "zorder": 3}
         axes.plot(list(found), list(found.values()), marker="o", markersize=6, **dots)

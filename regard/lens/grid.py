@@ -50,8 +50,8 @@ def grid(
 ) -> str:
     """Draw weights, one list for each row, between pieces or words; a source too long for `width` is folded."""
     check(columns, rows, weights)
-    side = [_cut(label, width) for label in labels(rows)]
-    top = [_cut(label, width) for label in labels(columns)]
+    side = [_shorten(label, width) for label in labels(rows)]
+    top = [_shorten(label, width) for label in labels(columns)]
     lines = [f"\x1b[1m{title}\x1b[0m" if color else title, ""] if title else []
     for first, layout in _layouts(top, side, width):
         lines += layout.header()
@@ -97,7 +97,7 @@ def by_word(
         [sum(sum(row[left:right]) for row in weights[top:bottom]) / (bottom - top) for left, right in across]
         for top, bottom in down
     ]
-    return _joined(columns, across), _joined(rows, down), merged
+    return _join(columns, across), _join(rows, down), merged
 
 
 def check(columns: Sequence[str], rows: Sequence[str], weights: Sequence[Sequence[float]]) -> None:
@@ -114,7 +114,7 @@ def check(columns: Sequence[str], rows: Sequence[str], weights: Sequence[Sequenc
 
 
 @dataclass
-class Layout:
+class GridLayout:
     """Where the columns stand, counted in characters of a terminal from its left edge."""
 
     labels: list[str]
@@ -158,19 +158,19 @@ class Layout:
         return self.cell * n + (self.cell - 1) // 2
 
 
-def _layouts(top: list[str], side: list[str], width: int) -> list[tuple[int, Layout]]:
+def _layouts(top: list[str], side: list[str], width: int) -> list[tuple[int, GridLayout]]:
     """The first column of each part, and its layout: in one part if cells of some width allow it."""
     gutter = max(map(cell_len, side))
     for cell in CELLS:
-        whole = Layout(top, gutter, cell)
+        whole = GridLayout(top, gutter, cell)
         if whole.width <= width:
             return [(0, whole)]
     for count in range(2, len(top)):
         size = math.ceil(len(top) / count)
-        parts = [(first, Layout(top[first : first + size], gutter, 1)) for first in range(0, len(top), size)]
+        parts = [(first, GridLayout(top[first : first + size], gutter, 1)) for first in range(0, len(top), size)]
         if all(part.width <= width for _, part in parts):
             return parts
-    return [(n, Layout([label], gutter, 1)) for n, label in enumerate(top)]  # narrower than any terminal
+    return [(n, GridLayout([label], gutter, 1)) for n, label in enumerate(top)]  # narrower than any terminal
 
 
 def _cell(weight: float, width: int, color: bool) -> str:
@@ -189,12 +189,12 @@ def _legend(color: bool) -> str:
     return "weight in %, from  " + "  ".join(seen.values())
 
 
-def _cut(label: str, width: int) -> str:
+def _shorten(label: str, width: int) -> str:
     most = max(2, min(LONGEST, width // 4))
     return label if cell_len(label) <= most else set_cell_size(label, most - 1).rstrip() + "…"
 
 
-def _joined(pieces: Sequence[str], spans: list[tuple[int, int]]) -> list[str]:
+def _join(pieces: Sequence[str], spans: list[tuple[int, int]]) -> list[str]:
     """Words without the marks of their pieces."""
     texts = []
     for first, last in spans:

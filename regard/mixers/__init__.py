@@ -1,5 +1,5 @@
 """One file for each way of mixing positions. The folder is the registry: a new file is a new kind."""
 
-from regard.folder import load
+from regard.core.registry import import_all
 
-load(__name__, __path__)
+import_all(__name__, __path__)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import See
 from regard.core.slots import Slots
-from regard.core.spec import NormSpec, Positive, Rate, RelativeSpec, Size, built, divides
+from regard.core.spec import NormSpec, Positive, Rate, RelativeSpec, Size, build_optional, divides
 from regard.core.state import Shared, State
 from regard.core.view import View
 from regard.errors import SpecError
@@ -67,10 +67,10 @@ class Attention(MixerSpec):
             raise SpecError(
                 "over: attention over a memory takes no causal, window or position; they order one sequence"
             )
-        return MultiHead(self, width)
+        return MultiHeadAttention(self, width)
 
 
-class MultiHead(Mixer):
+class MultiHeadAttention(Mixer):
     """softmax(q kᵀ / √size) v for each head, side by side, then projected."""
 
     names = ("weights",)
@@ -91,9 +91,9 @@ class MultiHead(Mixer):
         self.value = nn.Linear(source, self.kv_heads * self.size, bias=spec.bias)
         closing = spec.bias if spec.output_bias is None else spec.output_bias
         self.output = nn.Linear(self.heads * self.size, width, bias=closing)
-        self.query_norm: nn.Module | None = built(spec.norm, self.size)
-        self.key_norm: nn.Module | None = built(spec.norm, self.size)
-        self.position: Position = built(spec.position, self.heads, self.size) or Position()
+        self.query_norm: nn.Module | None = build_optional(spec.norm, self.size)
+        self.key_norm: nn.Module | None = build_optional(spec.norm, self.size)
+        self.position: Position = build_optional(spec.position, self.heads, self.size) or Position()
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         return self.look_back(x, view, state) if self.spec.over_memory else self.look_around(x, view, state)
@@ -117,7 +117,7 @@ class MultiHead(Mixer):
             bias = self.bias(view, view.positions, seen.positions, seen.label)
             keys, values = seen.tensors
             if see and seen.ring:
-                see = placed(see, seen.positions(), mask.total)
+                see = report_by_position(see, seen.positions(), mask.total)
             y = self.attend(query, keys, values, seen.allowed, bias, False, see)
         return self.output(y.transpose(1, 2).flatten(2))
 
@@ -140,7 +140,7 @@ class MultiHead(Mixer):
         query = self.split(self.query(memory.fold(x)), self.query_norm)
         see = view.watcher(self.path, *self.names)
         if see and memory.fan > 1:
-            see = unfolded(see, memory.fan)
+            see = report_by_row(see, memory.fan)
         y = self.attend(query, key, value, memory.allowed, None, False, see)
         return memory.unfold(self.output(y.transpose(1, 2).flatten(2)))
 
@@ -219,7 +219,7 @@ def openly(
     return F.dropout(weights, dropout) @ value
 
 
-def placed(see: See, positions: Tensor, total: int) -> See:
+def report_by_position(see: See, positions: Tensor, total: int) -> See:
     """Report weights by position where the keys stand in a ring."""
 
     def report(name: str, weights: Tensor) -> Tensor:
@@ -230,7 +230,7 @@ def placed(see: See, positions: Tensor, total: int) -> See:
     return report
 
 
-def unfolded(see: See, fan: int) -> See:
+def report_by_row(see: See, fan: int) -> See:
     """Report weights row by row where the rows of a sentence stand side by side as queries."""
 
     def rows(weights: Tensor) -> Tensor:

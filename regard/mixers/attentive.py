@@ -43,11 +43,11 @@ class Attentive(MixerSpec):
         return self.memory or width
 
     def build(self, width: int) -> Mixer:
-        return AttentiveCell(self, width)
+        return AttentiveRecurrence(self, width)
 
 
 @dataclass
-class Attending(State):
+class AttentiveState(State):
     """The cell's carry, the output that is fed back, and the memory's keys as the score prepared them."""
 
     carry: Carry
@@ -55,7 +55,7 @@ class Attending(State):
     keys: Shared
 
 
-class AttentiveCell(Mixer):
+class AttentiveRecurrence(Mixer):
     names = ("weights",)
     recalls = True
 
@@ -75,14 +75,14 @@ class AttentiveCell(Mixer):
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         memory = view.recall(self.path)
-        now = state if isinstance(state, Attending) else self.start(view.mask.rows, view)
+        now = state if isinstance(state, AttentiveState) else self.start(view.mask.rows, view)
         see = view.watcher(self.path, *self.names)
         looped = self.spec.when == "before" or self.spec.feed
         y = (self.loop if looped else self.at_once)(x, view, memory, now, see)
         now.advance(view.mask)
         return y
 
-    def loop(self, x: Tensor, view: View, memory: Memory, state: Attending, see: See | None) -> Tensor:
+    def loop(self, x: Tensor, view: View, memory: Memory, state: AttentiveState, see: See | None) -> Tensor:
         """Position by position; a pad moves nothing."""
         valid, outputs = view.mask.valid, []
         for time in range(x.shape[1]):
@@ -99,7 +99,7 @@ class AttentiveCell(Mixer):
             outputs.append(y)
         return torch.stack(outputs, 1)
 
-    def tick(self, x: Tensor, memory: Memory, state: Attending, see: See | None) -> tuple[Tensor, Carry]:
+    def tick(self, x: Tensor, memory: Memory, state: AttentiveState, see: See | None) -> tuple[Tensor, Carry]:
         """One position: (rows, width) to the same, and what the cell carries on."""
         fed = [] if state.fed is None else [state.fed]
         if self.spec.when == "before":
@@ -111,7 +111,7 @@ class AttentiveCell(Mixer):
         hidden, carry = self.cell.step(torch.cat((x, *fed), -1), state.carry)
         return self.read(hidden, self.attend(hidden[:, None], memory, state, see)[:, 0]), carry
 
-    def at_once(self, x: Tensor, view: View, memory: Memory, state: Attending, see: See | None) -> Tensor:
+    def at_once(self, x: Tensor, view: View, memory: Memory, state: AttentiveState, see: See | None) -> Tensor:
         """All positions through the fused cell, then all queries together."""
         mask = view.mask
         lengths = None if mask.valid is None else mask.counts
@@ -119,7 +119,7 @@ class AttentiveCell(Mixer):
         hidden = mask.restore(hidden)
         return self.read(hidden, self.attend(hidden, memory, state, see))
 
-    def attend(self, query: Tensor, memory: Memory, state: Attending, see: See | None) -> Tensor:
+    def attend(self, query: Tensor, memory: Memory, state: AttentiveState, see: See | None) -> Tensor:
         """The weighted mean of the memory: (rows, queries, memory's width)."""
         scores = memory.unfold(self.score(memory.fold(query), *state.keys.tensors))  # (rows, queries, keys)
         valid = memory.valid
@@ -135,10 +135,10 @@ class AttentiveCell(Mixer):
         y = self.output(torch.cat(vectors, -1))
         return torch.tanh(y) if self.spec.readout == "tanh" else y.unflatten(-1, (-1, 2)).amax(-1)
 
-    def start(self, rows: int, view: View) -> Attending:
+    def start(self, rows: int, view: View) -> AttentiveState:
         memory = view.recall(self.path)
         weight = self.output.weight
-        return Attending(
+        return AttentiveState(
             carry=self.bridge(rows, view, self.path, weight),
             fed=weight.new_zeros(rows, self.width) if self.spec.feed else None,
             keys=Shared(tensors=(self.score.prepare(memory.states),), fan=memory.fan),

@@ -37,18 +37,18 @@ class Mamba(MixerSpec):
     longest: Positive = 0.1
 
     def build(self, width: int) -> Mixer:
-        return Selective(self, width)
+        return SelectiveStateSpace(self, width)
 
 
 @dataclass
-class Scanned(State):
+class MambaState(State):
     """The last inputs of the convolution, and the scan's state."""
 
     tail: Tensor  # (rows, convolution - 1, inner)
     scan: Tensor  # (rows, states, inner)
 
 
-class Selective(Mixer):
+class SelectiveStateSpace(Mixer):
     """A, B, C, D, Δ: the paper's letters."""
 
     names = ("delta",)  # the step: how much each position is let in, (batch, time, inner)
@@ -84,7 +84,7 @@ class Selective(Mixer):
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         mask = view.mask
-        now = state if isinstance(state, Scanned) else self.start(mask.rows, view)
+        now = state if isinstance(state, MambaState) else self.start(mask.rows, view)
         u, gate = self.input(mask.align(x)).chunk(2, -1)
         inputs = torch.cat((now.tail, u), 1)  # (rows, tail + time, inner)
         u = F.silu(ShortConvolution.apply(inputs, self.convolution.weight[:, 0], self.convolution.bias))
@@ -111,10 +111,10 @@ class Selective(Mixer):
         index = mask.counts[:, None] + torch.arange(length, device=inputs.device)
         return inputs.gather(1, index[..., None].expand(-1, -1, self.inner))
 
-    def start(self, rows: int, view: View) -> Scanned:
+    def start(self, rows: int, view: View) -> MambaState:
         tail = self.decay.new_zeros(rows, self.spec.convolution - 1, self.inner)
         precise = torch.promote_types(tail.dtype, torch.float32)
-        return Scanned(tail=tail, scan=tail.new_zeros(rows, self.spec.states, self.inner, dtype=precise))
+        return MambaState(tail=tail, scan=tail.new_zeros(rows, self.spec.states, self.inner, dtype=precise))
 
 
 def step(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

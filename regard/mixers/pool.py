@@ -44,18 +44,18 @@ class Pool(MixerSpec):
     def build(self, width: int) -> Mixer:
         if not self.project and self.memory not in (None, width):
             raise SpecError(f"memory: width {width} and memory {self.memory} differ, so the mean must be projected")
-        return Mean(self, width)
+        return MeanPooling(self, width)
 
 
 @dataclass
-class Tally(State):
+class PoolState(State):
     """The sum of the values so far, and how many there were."""
 
     total: Tensor  # (rows, width)
     count: Tensor  # (rows, 1)
 
 
-class Mean(Mixer):
+class MeanPooling(Mixer):
     names = ("weights",)
 
     def __init__(self, spec: Pool, width: int) -> None:
@@ -82,9 +82,9 @@ class Mean(Mixer):
             mean = real.sum(1, keepdim=True) / ones.sum(1).clamp(min=1)[:, None, None]
             return self.output(mean.to(value.dtype)).expand_as(x)
         total, count = real.cumsum(1), ones.cumsum(1)[..., None]
-        if isinstance(state, Tally):
+        if isinstance(state, PoolState):
             before = state.total / state.count.clamp(min=1)
-            seen = see("weights", remembered(state.count, ones, mask)) if see else None
+            seen = see("weights", weigh_history(state.count, ones, mask)) if see else None
             total, count = total + state.total[:, None], count + state.count[:, None]
             state.total, state.count = total[:, -1], count[:, -1]
             state.advance(mask)
@@ -116,7 +116,7 @@ class Mean(Mixer):
             return None
         like = next(self.parameters(), torch.empty(0, device=view.device))
         precise = torch.promote_types(like.dtype, torch.float32)
-        return Tally(like.new_zeros(rows, self.width, dtype=precise), like.new_zeros(rows, 1, dtype=precise))
+        return PoolState(like.new_zeros(rows, self.width, dtype=precise), like.new_zeros(rows, 1, dtype=precise))
 
 
 def equal(mask: Mask, causal: bool) -> Tensor:
@@ -128,7 +128,7 @@ def equal(mask: Mask, causal: bool) -> Tensor:
     return allowed / allowed.sum(-1, keepdim=True).clamp(min=1)
 
 
-def remembered(before: Tensor, real: Tensor, mask: Mask) -> Tensor:
+def weigh_history(before: Tensor, real: Tensor, mask: Mask) -> Tensor:
     """The weights of a chunk's queries over all that came before, which stands first as one key, and the chunk."""
     chunk = real[:, None] * real.new_ones(mask.time, mask.time).tril()  # (rows, queries, keys)
     counts = torch.cat((before[:, None].expand(-1, mask.time, 1), chunk), -1)

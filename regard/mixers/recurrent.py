@@ -56,7 +56,7 @@ class Recurrent(MixerSpec):
 
 
 @dataclass
-class Carried(State):
+class RecurrentState(State):
     """The last hidden vector of each layer and direction, and for an LSTM its cell."""
 
     carry: Carry
@@ -128,14 +128,14 @@ class Recurrence(Mixer):
         if state is None:
             carry = self.first(mask.rows, view)
         else:
-            assert isinstance(state, Carried)
+            assert isinstance(state, RecurrentState)
             carry = state.carry
         # nobody reads the last carry, and pads that come last can't touch what came before them
         loose = mask.valid is None or (state is None and self.causal and mask.trailing)
         lengths = None if loose else mask.counts
         y, carry = self.run(mask.align(x), carry, lengths, mask)
         y = mask.restore(y)
-        if isinstance(state, Carried):
+        if isinstance(state, RecurrentState):
             state.carry = carry
             state.advance(mask)
         see = view.watcher(self.path, *self.names)
@@ -162,7 +162,7 @@ class Recurrence(Mixer):
         return carry if self.other is None else tuple(piece.repeat_interleave(2, 1) for piece in carry)
 
     def start(self, rows: int, view: View) -> State:
-        return Carried(carry=self.first(rows, view), directions=self.directions)
+        return RecurrentState(carry=self.first(rows, view), directions=self.directions)
 
 
 def reverse(x: Tensor, lengths: Tensor | None) -> Tensor:

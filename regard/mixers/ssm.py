@@ -37,17 +37,17 @@ class SSM(MixerSpec):
         divides(2, self.states, "pairs", "states", fixed=True)
         if self.shortest > self.longest:
             raise SpecError(f"shortest: the shortest step {self.shortest} is above the longest {self.longest}")
-        return Systems(self, width)
+        return DiagonalStateSpace(self, width)
 
 
 @dataclass
-class Vibration(State):
+class SSMState(State):
     """Each channel's system: (rows, width, states / 2), complex."""
 
     x: Tensor
 
 
-class Systems(Mixer):
+class DiagonalStateSpace(Mixer):
     """A, B, C, D: the paper's letters; A is kept in the left half-plane, B is 1. States come in conjugate pairs."""
 
     names = ("kernel",)
@@ -78,7 +78,7 @@ class Systems(Mixer):
             self.skip.normal_()
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
-        past = state if isinstance(state, Vibration) else None
+        past = state if isinstance(state, SSMState) else None
         see = view.watcher(self.path, *self.names)
         if past is not None and view.mask.time == 1 and see is None:
             y = self.recur(x, past, view.mask)
@@ -88,25 +88,25 @@ class Systems(Mixer):
             past.advance(view.mask)
         return F.glu(self.output(F.gelu(y.to(x.dtype) + self.skip * x)), -1)
 
-    def sampled(self) -> tuple[Tensor, Tensor, Tensor]:
+    def discretise(self) -> tuple[Tensor, Tensor, Tensor]:
         """log Ā, B̄, C for the learned step: each (width, pairs)."""
         A = torch.complex(-self.decay.float().exp(), self.frequency.float())
         exponent = A * self.step.float().exp()[:, None]
         return exponent, torch.expm1(exponent) / A, torch.view_as_complex(self.readout.float())
 
-    def recur(self, x: Tensor, state: Vibration, mask: Mask) -> Tensor:
+    def recur(self, x: Tensor, state: SSMState, mask: Mask) -> Tensor:
         """x_t = Ā x_{t-1} + B̄ u_t, y_t = 2 Re(C x_t)."""
-        exponent, B, C = self.sampled()
+        exponent, B, C = self.discretise()
         moved = exponent.exp() * state.x + B * x[:, 0, :, None]
         if mask.valid is not None:
             moved = torch.where(mask.valid[:, :, None], moved, state.x)
         state.x = moved
         return 2 * (C * moved).sum(-1).real[:, None]
 
-    def convolve(self, x: Tensor, state: Vibration | None, mask: Mask, see: See | None) -> Tensor:
+    def convolve(self, x: Tensor, state: SSMState | None, mask: Mask, see: See | None) -> Tensor:
         """y = K * u with K_l = 2 Re(C Ā^l B̄), by the fast Fourier transform, and what the past adds."""
         u = mask.align(x if mask.valid is None else x * mask.valid[..., None]).mT.float()  # (rows, width, time)
-        exponent, B, C = self.sampled()
+        exponent, B, C = self.discretise()
         time = torch.arange(mask.time, device=x.device)
         powers = (exponent[..., None] * time).exp()  # Ā^l: (width, pairs, time)
         kernel = 2 * torch.einsum("wp,wpt->wt", C * B, powers).real
@@ -123,7 +123,7 @@ class Systems(Mixer):
 
     def start(self, rows: int, view: View) -> State:
         shape = (rows, *self.frequency.shape)
-        return Vibration(x=torch.zeros(shape, dtype=torch.complex64, device=self.frequency.device))
+        return SSMState(x=torch.zeros(shape, dtype=torch.complex64, device=self.frequency.device))
 
     @staticmethod
     def settle(u: Tensor, before: Tensor, exponent: Tensor, B: Tensor, powers: Tensor, mask: Mask) -> Tensor:

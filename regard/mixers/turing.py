@@ -37,11 +37,11 @@ class Turing(MixerSpec):
     def build(self, width: int) -> Mixer:
         if 2 * self.shift + 1 > self.slots:
             raise SpecError(f"shift: a head that moves up to {self.shift} needs more than {self.slots} slots")
-        return Machine(self, width)
+        return TuringMachine(self, width)
 
 
 @dataclass
-class Tape(State):
+class TuringState(State):
     """The controller's carry, the memory, where each head stands, and what was read last."""
 
     carry: Carry
@@ -51,7 +51,7 @@ class Tape(State):
     found: Tensor  # (rows, reads * size)
 
 
-class Heads(Part):
+class TuringHeads(Part):
     """Where `count` heads look next: content, interpolation, shift, sharpening (equations 5 to 9)."""
 
     def __init__(self, count: int, width: int, size: int, shift: int) -> None:
@@ -74,7 +74,7 @@ class Heads(Part):
         return sharp / sharp.sum(-1, keepdim=True)
 
 
-class Machine(Mixer):
+class TuringMachine(Mixer):
     names = ("read_weights", "write_weights")
     undecayed = ("blank", "rest")  # where it begins: 0 is no better than another beginning
 
@@ -82,8 +82,8 @@ class Machine(Mixer):
         super().__init__()
         self.spec = spec
         self.cell = Cell(spec.cell, width + spec.reads * spec.size, width)
-        self.readers = Heads(spec.reads, width, spec.size, spec.shift)
-        self.writers = Heads(spec.writes, width, spec.size, spec.shift)
+        self.readers = TuringHeads(spec.reads, width, spec.size, spec.shift)
+        self.writers = TuringHeads(spec.writes, width, spec.size, spec.shift)
         self.change = nn.Linear(width, spec.writes * 2 * spec.size)  # what to erase and what to add
         self.output = nn.Linear(width + spec.reads * spec.size, width)
         self.blank = nn.Parameter(torch.empty(spec.size))  # one for all slots: no place is known by what it holds
@@ -98,7 +98,7 @@ class Machine(Mixer):
             self.rest[:, 0] = 5.0
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
-        tape = state if isinstance(state, Tape) else self.start(view.mask.rows, view)
+        tape = state if isinstance(state, TuringState) else self.start(view.mask.rows, view)
         see = view.watcher(self.path, *self.names)
         valid, outputs = view.mask.valid, []
         for time in range(x.shape[1]):
@@ -109,7 +109,7 @@ class Machine(Mixer):
         tape.advance(view.mask)
         return torch.stack(outputs, 1)
 
-    def tick(self, x: Tensor, tape: Tape, see: See | None) -> Tensor:
+    def tick(self, x: Tensor, tape: TuringState, see: See | None) -> Tensor:
         """One position: think, write, read, answer."""
         hidden, tape.carry = self.cell.step(torch.cat((x, tape.found), -1), tape.carry)
         writing = self.writers(hidden, tape.memory, tape.writing)
@@ -124,11 +124,11 @@ class Machine(Mixer):
         tape.reading, tape.writing, tape.found = reading, writing, (reading @ tape.memory).flatten(1)
         return self.output(torch.cat((hidden, tape.found), -1))
 
-    def start(self, rows: int, view: View) -> Tape:
+    def start(self, rows: int, view: View) -> TuringState:
         memory = self.blank.expand(rows, self.spec.slots, -1)
         places = self.rest.softmax(-1).expand(rows, -1, -1)
         reading, writing = places.split((self.spec.reads, self.spec.writes), 1)
-        return Tape(
+        return TuringState(
             carry=self.cell.zeros(rows, self.blank),
             memory=memory,
             reading=reading,
@@ -137,7 +137,7 @@ class Machine(Mixer):
         )
 
 
-def keep(tape: Tape, before: Tape, real: Tensor) -> None:
+def keep(tape: TuringState, before: TuringState, real: Tensor) -> None:
     """Undo a step on the rows where it was a pad."""
 
     def pick(new: Tensor, old: Tensor) -> Tensor:

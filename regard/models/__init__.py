@@ -15,10 +15,10 @@ import regard.mixers  # enters every mixer
 import regard.parts  # noqa: F401  enters every part
 from regard.config import merge
 from regard.core.model import ModelSpec
-from regard.core.spec import HeadSpec, Spec, told
+from regard.core.registry import import_all
+from regard.core.spec import HeadSpec, Spec, explain_unknown
 from regard.errors import SpecError
-from regard.folder import load
-from regard.layout import Layout
+from regard.models.layout import Layout
 
 
 class Settings(Spec):
@@ -51,8 +51,10 @@ class Family(Generic[S]):
 @cache
 def families() -> dict[str, Family[Any]]:
     """Every family in the folder, by the name of its file."""
-    modules = load(__name__, __path__)
-    return {module.__name__.rpartition(".")[2]: module.family for module in modules}
+    found = {
+        module.__name__.rpartition(".")[2]: vars(module).get("family") for module in import_all(__name__, __path__)
+    }
+    return {name: family for name, family in found.items() if isinstance(family, Family)}
 
 
 @cache
@@ -64,7 +66,7 @@ def presets() -> dict[str, Family[Any]]:
 def preset(name: str, /, **overrides: Any) -> ModelSpec:
     """The spec of a preset, with other settings if wanted."""
     if name not in presets():
-        raise SpecError(f"no preset is called {name!r}{told(name, presets())['hint']}")
+        raise SpecError(f"no preset is called {name!r}{explain_unknown(name, presets())['hint']}")
     return presets()[name].preset(name, overrides)
 
 

@@ -9,9 +9,9 @@ from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Count, Depth, HeadSpec, Positive, Rate, Size
 from regard.core.stack import StackSpec
-from regard.layout import Config, Head, Key, Layout, Tree, activation, labels, told_labels
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
+from regard.models.layout import Config, Head, Key, Layout, Tree, activation, describe_labels, labels
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Classes, Pooler, Tags, Vocabulary
@@ -123,9 +123,9 @@ def read(config: Config, names: Collection[str]) -> Tree:
 def write(s: Bert) -> Tree:
     told: Tree = {"num_attention_heads": head_count(s.width, s.heads, 64), "intermediate_size": s.hidden or 4 * s.width}
     if isinstance(s.head, Classes):
-        return told | told_labels(s.head.classes) | {"classifier_dropout": s.head.dropout}
+        return told | describe_labels(s.head.classes) | {"classifier_dropout": s.head.dropout}
     if isinstance(s.head, Tags):
-        return told | told_labels(s.head.tags) | {"classifier_dropout": s.head.dropout}
+        return told | describe_labels(s.head.tags) | {"classifier_dropout": s.head.dropout}
     return told
 
 

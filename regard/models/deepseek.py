@@ -15,16 +15,16 @@ from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Count, Depth, FeedSpec, Layers, Positive, Size
 from regard.core.stack import StackSpec
-from regard.layout import Change, Config, Head, Key, Layout, Plan, Tree, read_rotary, write_rotary
 from regard.mixers.latent import Latent
 from regard.models import Family, Settings
+from regard.models.layout import Change, Config, Head, Key, Layout, Match, Tree, read_rotary, write_rotary
 from regard.parts.embedding import Tokens
 from regard.parts.experts import Experts
 from regard.parts.feedforward import FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Normal
 from regard.parts.norm import RMSNorm
-from regard.parts.position import Rotary, Yarn
+from regard.parts.position import Rotary, YarnScaling
 
 
 class DeepSeek(Settings):
@@ -50,7 +50,7 @@ class DeepSeek(Settings):
     eps: Positive = 1e-6  # of the blocks' norms; the latents' own stay at 1e-6
     vocabulary: Size = 129280
     base: Positive = 10000.0
-    scaling: Yarn | None = Yarn(factor=40.0, context=4096, mscale=1.0, mscale_all=1.0)
+    scaling: YarnScaling | None = YarnScaling(factor=40.0, context=4096, mscale=1.0, mscale_all=1.0)
 
 
 def compose(s: DeepSeek) -> ModelSpec:
@@ -149,24 +149,24 @@ def queries(s: DeepSeek) -> str:
     return f"model.layers.{{i}}.self_attn.{theirs} -queries-> decoder.blocks.{{i}}.mix.inner.query"
 
 
-def halves(x: Tensor, plan: Plan, back: bool) -> Tensor:
+def halves(x: Tensor, plan: Match, back: bool) -> Tensor:
     """Bring rotary pairs (0, 1), (2, 3), … into two halves, or back; `x`: (…, rotary, inputs)."""
     if not plan.config.get("rope_interleave", True):
         return x
     return x.unflatten(-2, (2, -1) if back else (-1, 2)).transpose(-2, -3).flatten(-3, -2)
 
 
-def turned(x: Tensor, plan: Plan, back: bool, heads: int) -> Tensor:
+def turn(x: Tensor, plan: Match, back: bool, heads: int) -> Tensor:
     """The same for the last rows of each head."""
     rows, rotary = x.unflatten(0, (heads, -1)), plan.settings.rotary
     return torch.cat((rows[:, :-rotary], halves(rows[:, -rotary:], plan, back)), 1).flatten(0, 1)
 
 
 CHANGES = {
-    "key": Change(lambda x, plan: turned(x, plan, False, 1), lambda x, plan: turned(x, plan, True, 1)),
+    "key": Change(lambda x, plan: turn(x, plan, False, 1), lambda x, plan: turn(x, plan, True, 1)),
     "queries": Change(
-        lambda x, plan: turned(x, plan, False, plan.settings.heads),
-        lambda x, plan: turned(x, plan, True, plan.settings.heads),
+        lambda x, plan: turn(x, plan, False, plan.settings.heads),
+        lambda x, plan: turn(x, plan, True, plan.settings.heads),
     ),
 }
 

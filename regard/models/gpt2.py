@@ -12,9 +12,9 @@ from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Depth, Positive, Rate, Size
 from regard.core.stack import StackSpec
-from regard.layout import Head, Key, Layout, Tree, activation
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
+from regard.models.layout import Head, Key, Layout, Tree, activation
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Vocabulary

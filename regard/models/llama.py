@@ -9,9 +9,9 @@ from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Depth, FeedSpec, Positive, Rate, Size, Spec
 from regard.core.stack import StackSpec
-from regard.layout import Config, Head, Key, Layout, Tree, activation, read_rotary, write_rotary
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
+from regard.models.layout import Config, Head, Key, Layout, Tree, activation, read_rotary, write_rotary
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Vocabulary
@@ -20,7 +20,7 @@ from regard.parts.norm import RMSNorm
 from regard.parts.position import Rotary, ScalingSpec
 
 
-class Decoder(Settings):
+class LlamaLike(Settings):
     """What Llama and its relatives let one choose."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = Settings.kinds
@@ -43,11 +43,11 @@ class Decoder(Settings):
     dropout: Rate = 0.0
 
 
-class Llama(Decoder):
+class Llama(LlamaLike):
     kind: Literal["llama"] = "llama"
 
 
-def attention(s: Decoder) -> Attention:
+def attention(s: LlamaLike) -> Attention:
     heads = head_count(s.width, s.heads, 128)
     return Attention(
         heads=heads,
@@ -62,7 +62,7 @@ def attention(s: Decoder) -> Attention:
     )
 
 
-def stacked(s: Decoder, ffn: FeedSpec) -> ModelSpec:
+def stack_blocks(s: LlamaLike, ffn: FeedSpec) -> ModelSpec:
     """The decoder that all relatives share, around a feed-forward of their own."""
     norm = RMSNorm(eps=s.eps)
     block = BlockSpec(mix=attention(s), ffn=ffn, norm=norm, dropout=s.dropout)
@@ -74,8 +74,8 @@ def stacked(s: Decoder, ffn: FeedSpec) -> ModelSpec:
     )
 
 
-def compose(s: Decoder) -> ModelSpec:
-    return stacked(s, FeedForward(hidden=s.hidden, activation=s.activation, gated=True, bias=False))
+def compose(s: LlamaLike) -> ModelSpec:
+    return stack_blocks(s, FeedForward(hidden=s.hidden, activation=s.activation, gated=True, bias=False))
 
 
 ATTENTION = """
@@ -121,7 +121,7 @@ def layout(
     def read(config: Config, names: Collection[str]) -> Tree:
         return read_rotary(config, base)
 
-    def write(s: Decoder) -> Tree:
+    def write(s: LlamaLike) -> Tree:
         heads = head_count(s.width, s.heads, 128)
         sizes = {"num_attention_heads": heads, "num_key_value_heads": s.kv_heads or heads}
         return sizes | {"head_dim": s.size or s.width // heads} | write_rotary(s.base, s.scaling, 2048)

@@ -14,10 +14,10 @@ from regard.core.model import ModelSpec
 from regard.core.spec import Depth, FeedSpec, Positive, Rate, Size
 from regard.core.stack import StackSpec
 from regard.errors import CheckpointError
-from regard.layout import Config, Head, Key, Layout, Tree
 from regard.mixers.attention import Attention
 from regard.mixers.mamba import Mamba
 from regard.models import Family, Settings, head_count
+from regard.models.layout import Config, Head, Key, Layout, Tree
 from regard.parts.embedding import Tokens
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Normal

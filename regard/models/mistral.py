@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from regard.core.spec import Size
-from regard.layout import Key
 from regard.models import Family, llama
-from regard.models.llama import Decoder, compose
+from regard.models.layout import Key
+from regard.models.llama import LlamaLike, compose
 
 
-class Mistral(Decoder):
+class Mistral(LlamaLike):
     kind: Literal["mistral"] = "mistral"
     kv_heads: Size | None = 8
     hidden: Size = 14336

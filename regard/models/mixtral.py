@@ -6,13 +6,13 @@ from typing import Literal
 
 from regard.core.model import ModelSpec
 from regard.core.spec import Positive, Size
-from regard.layout import Key
 from regard.models import Family, llama
-from regard.models.llama import Decoder, stacked
+from regard.models.layout import Key
+from regard.models.llama import LlamaLike, stack_blocks
 from regard.parts.experts import Experts
 
 
-class Mixtral(Decoder):
+class Mixtral(LlamaLike):
     kind: Literal["mixtral"] = "mixtral"
     kv_heads: Size | None = 8
     hidden: Size = 14336
@@ -22,7 +22,7 @@ class Mixtral(Decoder):
 
 
 def compose(s: Mixtral) -> ModelSpec:
-    return stacked(s, Experts(hidden=s.hidden, experts=s.experts, top=s.top, activation=s.activation))
+    return stack_blocks(s, Experts(hidden=s.hidden, experts=s.experts, top=s.top, activation=s.activation))
 
 
 ROWS = """

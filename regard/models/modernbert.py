@@ -10,9 +10,9 @@ from regard.core.model import ModelSpec
 from regard.core.spec import Depth, HeadSpec, Positive, Rate, Size
 from regard.core.stack import StackSpec
 from regard.errors import CheckpointError
-from regard.layout import Config, Head, Key, Layout, Tree, activation, labels, told_labels
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
+from regard.models.layout import Config, Head, Key, Layout, Tree, activation, describe_labels, labels
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Classes, Tags, Vocabulary
@@ -138,7 +138,7 @@ def read(config: Config, names: Collection[str]) -> Tree:
 def write(s: ModernBert) -> Tree:
     answer: Tree = {}
     if isinstance(s.head, Classes | Tags):
-        answer = told_labels(s.head.classes if isinstance(s.head, Classes) else s.head.tags)
+        answer = describe_labels(s.head.classes if isinstance(s.head, Classes) else s.head.tags)
         answer["classifier_activation"] = HEAD_ACTIVATION.write(s.head.activation)
         answer["classifier_dropout"] = s.head.dropout
     if isinstance(s.head, Classes):

@@ -6,10 +6,10 @@ from typing import Literal
 
 from regard.core.spec import Positive, Size
 from regard.models import Family, llama
-from regard.models.llama import Decoder, compose
+from regard.models.llama import LlamaLike, compose
 
 
-class Qwen2(Decoder):
+class Qwen2(LlamaLike):
     kind: Literal["qwen2"] = "qwen2"
     vocabulary: Size = 151936
     base: Positive = 1000000.0

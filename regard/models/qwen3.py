@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from regard.core.spec import Positive, Size
-from regard.layout import Key
 from regard.models import Family, llama
-from regard.models.llama import Decoder, compose
+from regard.models.layout import Key
+from regard.models.llama import LlamaLike, compose
 
 
-class Qwen3(Decoder):
+class Qwen3(LlamaLike):
     kind: Literal["qwen3"] = "qwen3"
     size: Size | None = 128
     vocabulary: Size = 151936

@@ -10,9 +10,9 @@ from regard.core.model import ModelSpec
 from regard.core.spec import Depth, Positive, Rate, Size
 from regard.core.stack import StackSpec
 from regard.errors import CheckpointError
-from regard.layout import ACTIVATIONS, Config, Head, Key, Layout, Tree
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings
+from regard.models.layout import ACTIVATIONS, Config, Head, Key, Layout, Tree
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Vocabulary

@@ -20,10 +20,10 @@ from regard.core.model import ModelSpec
 from regard.core.spec import AbsoluteSpec, Depth, Rate, Size
 from regard.core.stack import StackSpec
 from regard.errors import CheckpointError
-from regard.layout import Change, Config, Head, Key, Layout, Plan, Tree, activation
 from regard.mixers.attention import Attention
 from regard.mixers.pool import Pool
 from regard.models import Family, Settings, head_count
+from regard.models.layout import Change, Config, Head, Key, Layout, Match, Tree, activation
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Vocabulary
@@ -109,7 +109,7 @@ model.decoder.layer_norm -out-> decoder.norm
 """
 
 
-def order(plan: Plan, back: bool) -> Tensor | None:
+def order(plan: Match, back: bool) -> Tensor | None:
     """Their channels are all sines, then all cosines. Where ours take turns, the whole stream is in another order."""
     position = plan.settings.position
     if not isinstance(position, Sinusoidal) or position.halves:
@@ -118,10 +118,10 @@ def order(plan: Plan, back: bool) -> Tensor | None:
     return pairs.T.flatten()
 
 
-def channels(first: bool, back: bool) -> Callable[[Tensor, Plan], Tensor]:
+def channels(first: bool, back: bool) -> Callable[[Tensor, Match], Tensor]:
     """Put the stream's channels in order: a tensor's first axis, or its last, which a bias doesn't have."""
 
-    def change(x: Tensor, plan: Plan) -> Tensor:
+    def change(x: Tensor, plan: Match) -> Tensor:
         found = order(plan, back)
         if found is None or (not first and x.dim() == 1):
             return x

@@ -11,9 +11,9 @@ from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Depth, HeadSpec, Positive, Rate, Size
 from regard.core.stack import StackSpec
-from regard.layout import Change, Config, Head, Key, Layout, Plan, Tree, activation, labels, told_labels
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
+from regard.models.layout import Change, Config, Head, Key, Layout, Match, Tree, activation, describe_labels, labels
 from regard.parts.embedding import Patches
 from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Classes
@@ -69,12 +69,12 @@ vit.layernorm                                       -> encoder.norm
 """
 
 
-def squares(x: Tensor, plan: Plan) -> Tensor:
+def squares(x: Tensor, plan: Match) -> Tensor:
     """A row of a matrix for each of their (channels, patch, patch) kernels."""
     return x.flatten(1) if x.dim() > 1 else x
 
 
-def kernels(x: Tensor, plan: Plan) -> Tensor:
+def kernels(x: Tensor, plan: Match) -> Tensor:
     s = plan.settings
     return x.unflatten(1, (s.channels, s.patch, s.patch)) if x.dim() > 1 else x
 
@@ -85,7 +85,7 @@ def read(config: Config, names: Collection[str]) -> Tree:
 
 def write(s: ViT) -> Tree:
     sizes = {"num_attention_heads": head_count(s.width, s.heads, 64), "intermediate_size": s.hidden or 4 * s.width}
-    return sizes | told_labels(s.classes)
+    return sizes | describe_labels(s.classes)
 
 
 layout = Layout(

@@ -1,5 +1,5 @@
 """What is not a mixer: embeddings, positions, scores, norms, feed-forwards, experts, cells, heads."""
 
-from regard.folder import load
+from regard.core.registry import import_all
 
-load(__name__, __path__)
+import_all(__name__, __path__)

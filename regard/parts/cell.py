@@ -67,7 +67,7 @@ class Cell(Part):
         x = x.to(carry[0].dtype)
         start = tuple(piece.transpose(0, 1).contiguous() for piece in carry)
         given = start if self.kind == "lstm" else start[0]
-        with supported(x):
+        with avoid_half_kernels(x):
             if lengths is None:
                 y, end = self.fused(x, given)
             else:
@@ -104,7 +104,7 @@ class Cell(Part):
 
 
 @contextmanager
-def supported(x: Tensor) -> Iterator[None]:
+def avoid_half_kernels(x: Tensor) -> Iterator[None]:
     """Keep clear of the half-precision kernels for CPUs: where the processor lacks their instructions they fail."""
     if x.device.type != "cpu":
         yield

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.core.dropout import dropout
 from regard.core.mixer import Part
-from regard.core.spec import AbsoluteSpec, Count, EmbeddingSpec, NormSpec, Rate, Size, built, divides
+from regard.core.spec import AbsoluteSpec, Count, EmbeddingSpec, NormSpec, Rate, Size, build_optional, divides
 from regard.core.stack import StackSpec
 from regard.core.view import View
 from regard.errors import InputError, SpecError
@@ -37,7 +37,7 @@ class Tokens(EmbeddingSpec):
         if table is not None and (table.num_embeddings, table.embedding_dim) != (self.vocabulary, size):
             lent = f"{table.num_embeddings} words of {table.embedding_dim}"
             raise SpecError(f"share: a table of {lent} can't serve a vocabulary of {self.vocabulary} words of {size}")
-        return Lookup(self, width, table)
+        return TokenEmbedding(self, width, table)
 
 
 class Embedding(Part):
@@ -51,7 +51,7 @@ class Embedding(Part):
         raise NotImplementedError
 
 
-class Lookup(Embedding):
+class TokenEmbedding(Embedding):
     def __init__(self, spec: Tokens, width: int, table: nn.Embedding | None) -> None:
         super().__init__()
         self.spec = spec
@@ -64,10 +64,10 @@ class Lookup(Embedding):
             # a lent table is looked up, not owned: its weights keep the one name that they have
             self.__dict__["tokens"] = table
         self.project = nn.Linear(size, part, bias=False) if size != part else None
-        self.position: nn.Module | None = built(spec.position, width)
+        self.position: nn.Module | None = build_optional(spec.position, width)
         self.limit = None if spec.position is None else spec.position.limit
         self.segments = nn.Embedding(spec.segments, width) if spec.segments else None
-        self.norm: nn.Module | None = built(spec.norm, width)
+        self.norm: nn.Module | None = build_optional(spec.norm, width)
 
     @property
     def table(self) -> nn.Embedding:  # type: ignore[override]
@@ -108,10 +108,10 @@ class Spelled(EmbeddingSpec):
                 f"letters.width: {self.letters.width} must be below the model's width {width}: words need a part of it",
                 f"task.spelling.width={width // 2}",
             )
-        return Spelling(self, width, table)
+        return SpelledEmbedding(self, width, table)
 
 
-class Spelling(Embedding):
+class SpelledEmbedding(Embedding):
     """Letters come as extras: `spellings`, (words, letters), 0 where a word has ended; `spelled`, (rows, time)."""
 
     def __init__(self, spec: Spelled, width: int, table: nn.Embedding | None) -> None:
@@ -145,10 +145,10 @@ class Numbers(EmbeddingSpec):
     channels: Size = 1
 
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
-        return Readings(self, width)
+        return NumberEmbedding(self, width)
 
 
-class Readings(Embedding):
+class NumberEmbedding(Embedding):
     table = None
 
     def __init__(self, spec: Numbers, width: int) -> None:
@@ -188,10 +188,10 @@ class Patches(EmbeddingSpec):
         return (self.image // self.patch) ** 2
 
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
-        return Tiles(self, width)
+        return PatchEmbedding(self, width)
 
 
-class Tiles(Embedding):
+class PatchEmbedding(Embedding):
     table = None
     undecayed = ("first", "position")  # as in DeiT and timm
 

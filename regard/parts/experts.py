@@ -47,10 +47,10 @@ class Experts(FeedSpec):
         return self
 
     def build(self, width: int) -> Part:
-        return Mixture(self, width)
+        return MixtureOfExperts(self, width)
 
 
-class Mixture(Part):
+class MixtureOfExperts(Part):
     """Each expert runs once on all the tokens that chose it.
 
     `balance` is the load-balancing loss of a call, `load` each expert's share of the choices; a task that wants

@@ -35,10 +35,10 @@ class FeedForward(FeedSpec):
     dropout: Rate = 0.0  # on the hidden layer
 
     def build(self, width: int) -> Part:
-        return Channels(self, width)
+        return FeedForwardLayer(self, width)
 
 
-class Channels(Part):
+class FeedForwardLayer(Part):
     def __init__(self, spec: FeedForward, width: int) -> None:
         super().__init__()
         hidden = spec.hidden or 4 * width

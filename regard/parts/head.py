@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.core.mask import average
 from regard.core.mixer import Part
 from regard.core.model import Factors, WordHead
-from regard.core.spec import HeadSpec, NormSpec, Rate, Size, built
+from regard.core.spec import HeadSpec, NormSpec, Rate, Size, build_optional
 from regard.core.view import View
 from regard.errors import SpecError
 from regard.parts.feedforward import ACTIVATIONS, Activation
@@ -41,17 +41,17 @@ class Vocabulary(HeadSpec):
             raise SpecError(
                 f"head.tied: a table of vectors of {table.embedding_dim} can't score vectors of {width}", "tied=false"
             )
-        return Words(self, width, table)
+        return VocabularyHead(self, width, table)
 
 
-class Words(WordHead):
+class VocabularyHead(WordHead):
     def __init__(self, spec: Vocabulary, width: int, table: nn.Embedding | None) -> None:
         super().__init__()
         self.spec = spec
         self.width = width // spec.directions
         size = spec.size or (table.num_embeddings if table is not None else 0)
         self.dense = nn.Linear(width, width, bias=spec.transform_bias) if spec.transform else None
-        self.norm: nn.Module | None = built(spec.norm, width)
+        self.norm: nn.Module | None = build_optional(spec.norm, width)
         if spec.tied:
             self.__dict__["words"] = table  # looked up, not owned
         else:
@@ -89,13 +89,13 @@ class Transformed(HeadSpec):
         return {name: getattr(self, name) for name in Transformed.model_fields if name != "kind"}
 
 
-class Transform(Part):
+class TransformedHead(Part):
     """norm(f(dense x)), as far as that is there."""
 
     def __init__(self, spec: Transformed, width: int) -> None:
         super().__init__()
         self.dense = nn.Linear(width, width, bias=spec.dense_bias) if spec.dense else None
-        self.norm: nn.Module | None = built(spec.norm, width)
+        self.norm: nn.Module | None = build_optional(spec.norm, width)
         self.activation = ACTIVATIONS[spec.activation]
 
     def transform(self, x: Tensor) -> Tensor:
@@ -111,10 +111,10 @@ class Pooler(Transformed):
     dense: bool = True
 
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
-        return Summary(self, width)
+        return PoolerHead(self, width)
 
 
-class Summary(Transform):
+class PoolerHead(TransformedHead):
     def __init__(self, spec: Pooler, width: int) -> None:
         super().__init__(spec, width)
         self.pool = spec.pool
@@ -144,13 +144,13 @@ class Classes(Transformed):
     bias: bool = True
 
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
-        return Classifier(self, width)
+        return ClassesHead(self, width)
 
 
-class Classifier(Part):
+class ClassesHead(Part):
     def __init__(self, spec: Classes, width: int) -> None:
         super().__init__()
-        self.pooler = Summary(Pooler(pool=spec.pool, **spec.layer()), width)
+        self.pooler = PoolerHead(Pooler(pool=spec.pool, **spec.layer()), width)
         self.dropout = spec.dropout
         self.classes = nn.Linear(width, spec.classes, bias=spec.bias)
 
@@ -166,10 +166,10 @@ class Tags(Transformed):
     dropout: Rate = 0.0
 
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
-        return Tagger(self, width)
+        return TagsHead(self, width)
 
 
-class Tagger(Transform):
+class TagsHead(TransformedHead):
     def __init__(self, spec: Tags, width: int) -> None:
         super().__init__(spec, width)
         self.dropout = spec.dropout
@@ -187,10 +187,10 @@ class Dual(HeadSpec):
     words: HeadSpec
 
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
-        return Pair(self, width, table)
+        return DualHead(self, width, table)
 
 
-class Pair(WordHead):
+class DualHead(WordHead):
     def __init__(self, spec: Dual, width: int, table: nn.Embedding | None) -> None:
         super().__init__()
         self.answer, self.words = spec.answer.build(width, table), spec.words.build(width, table)

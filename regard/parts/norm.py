@@ -28,10 +28,10 @@ class RMSNorm(NormSpec):
     eps: Positive = 1e-6
 
     def build(self, width: int) -> nn.Module:
-        return RootMeanSquare(width, self.eps)
+        return RMSNormLayer(width, self.eps)
 
 
-class RootMeanSquare(nn.RMSNorm):
+class RMSNormLayer(nn.RMSNorm):
     """torch's, for mixed precision too: its fused kernel wants the gain in the input's type."""
 
     def forward(self, x: Tensor) -> Tensor:

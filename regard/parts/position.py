@@ -30,10 +30,10 @@ class Sinusoidal(AbsoluteSpec):
     def build(self, width: int) -> nn.Module:
         if width % 2:
             raise SpecError(f"position: sinusoids come in pairs, and width {width} is odd", f"width={width + 1}")
-        return Waves(width, self.base, self.halves)
+        return SinusoidalPositions(width, self.base, self.halves)
 
 
-class Waves(nn.Module):
+class SinusoidalPositions(nn.Module):
     """PE(position, 2i) = sin, PE(position, 2i + 1) = cos of the same angle."""
 
     def __init__(self, width: int, base: float, halves: bool) -> None:
@@ -59,10 +59,10 @@ class Learned(AbsoluteSpec):
         return self.context
 
     def build(self, width: int) -> nn.Module:
-        return Places(self.context, width)
+        return LearnedPositions(self.context, width)
 
 
-class Places(nn.Module):
+class LearnedPositions(nn.Module):
     """A table of positions; looking past its end is an error, never a wrap."""
 
     def __init__(self, context: int, width: int) -> None:
@@ -108,7 +108,7 @@ class ScalingSpec(Spec):
         return 1.0
 
 
-class Linear(ScalingSpec):
+class LinearScaling(ScalingSpec):
     """Every position divided by `factor` (Chen et al. 2023)."""
 
     kind: Literal["linear"] = "linear"
@@ -118,7 +118,7 @@ class Linear(ScalingSpec):
         return frequencies(size, base) / self.factor
 
 
-class Dynamic(ScalingSpec):
+class DynamicScaling(ScalingSpec):
     """The base grows with the length once it passes `context` ("dynamic NTK").
 
     Past the context the angles of all positions depend on the length, so a longer input changes earlier outputs too.
@@ -133,7 +133,7 @@ class Dynamic(ScalingSpec):
         return frequencies(size, base * stretch ** (size / (size - 2)))
 
 
-class Yarn(ScalingSpec):
+class YarnScaling(ScalingSpec):
     """Slow rotations are stretched, fast ones kept, with a ramp between (Peng et al. 2023).
 
     `mscale` and `mscale_all` are DeepSeek's; without them the gain is the paper's 0.1 ln(factor) + 1.
@@ -171,7 +171,7 @@ class Yarn(ScalingSpec):
         return 0.1 * scale * math.log(self.factor) + 1.0 if self.factor > 1 else 1.0
 
 
-class Llama3(ScalingSpec):
+class Llama3Scaling(ScalingSpec):
     """Long waves stretched by `factor`, short ones kept, a smooth step between (Llama 3.1)."""
 
     kind: Literal["llama3"] = "llama3"
@@ -204,10 +204,10 @@ class Rotary(RelativeSpec):
             raise SpecError(f"position: rotations come in pairs, and the head size {size} is odd")
         if self.scaling is not None and size < 4:
             raise SpecError(f"position: scaling needs more than one pair of channels, and the head size is {size}")
-        return Rotation(self, size)
+        return RotaryPositions(self, size)
 
 
-class Rotation(Position):
+class RotaryPositions(Position):
     """Angles are computed once a call and shared by all layers."""
 
     def __init__(self, spec: Rotary, size: int) -> None:
@@ -237,10 +237,10 @@ class Alibi(RelativeSpec):
     kind: Literal["alibi"] = "alibi"
 
     def build(self, heads: int, size: int) -> Position:
-        return Slopes(heads)
+        return AlibiBias(heads)
 
 
-class Slopes(Position):
+class AlibiBias(Position):
     """-slope * distance; slopes are powers of 2^(-8 / heads), interleaved where heads isn't a power of two."""
 
     def __init__(self, heads: int) -> None:
@@ -277,10 +277,10 @@ class Bucketed(RelativeSpec):
         return self.heads
 
     def build(self, heads: int, size: int) -> Position:
-        return Buckets(self, heads)
+        return BucketedBias(self, heads)
 
 
-class Buckets(Position):
+class BucketedBias(Position):
     """A table (buckets, heads), looked up by the distance from query to key."""
 
     undecayed = ("table.weight",)  # a bias, though it is kept as a table

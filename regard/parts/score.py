@@ -51,7 +51,7 @@ class Dot(ScoreSpec):
 
     def build(self, query: int, key: int) -> Score:
         same(query, key, self.kind)
-        return Product(1.0)
+        return DotScore(1.0)
 
 
 class Scaled(ScoreSpec):
@@ -61,7 +61,7 @@ class Scaled(ScoreSpec):
 
     def build(self, query: int, key: int) -> Score:
         same(query, key, self.kind)
-        return Product(key**-0.5)
+        return DotScore(key**-0.5)
 
 
 def same(query: int, key: int, kind: str) -> None:
@@ -72,7 +72,7 @@ def same(query: int, key: int, kind: str) -> None:
         )
 
 
-class Product(Score):
+class DotScore(Score):
     def __init__(self, scale: float) -> None:
         super().__init__()
         self.scale = scale
@@ -87,10 +87,10 @@ class Multiplicative(ScoreSpec):
     kind: Literal["multiplicative"] = "multiplicative"
 
     def build(self, query: int, key: int) -> Score:
-        return Bilinear(query, key)
+        return BilinearScore(query, key)
 
 
-class Bilinear(Score):
+class BilinearScore(Score):
     def __init__(self, query: int, key: int) -> None:
         super().__init__()
         self.key = nn.Linear(key, query, bias=False)
@@ -109,10 +109,10 @@ class Reduced(ScoreSpec):
     rank: Size = 64
 
     def build(self, query: int, key: int) -> Score:
-        return LowRank(query, key, self.rank)
+        return ReducedScore(query, key, self.rank)
 
 
-class LowRank(Bilinear):
+class ReducedScore(BilinearScore):
     def __init__(self, query: int, key: int, rank: int) -> None:
         super().__init__(rank, key)
         self.query = nn.Linear(query, rank, bias=False)
@@ -128,10 +128,10 @@ class Additive(ScoreSpec):
     hidden: Size | None = None  # the query's width, unless given
 
     def build(self, query: int, key: int) -> Score:
-        return Sum(query, key, self.hidden or query)
+        return AdditiveScore(query, key, self.hidden or query)
 
 
-class Sum(Score):
+class AdditiveScore(Score):
     def __init__(self, query: int, key: int, hidden: int) -> None:
         super().__init__()
         self.query = nn.Linear(query, hidden)
@@ -153,10 +153,10 @@ class Location(ScoreSpec):
     longest: Size = 64
 
     def build(self, query: int, key: int) -> Score:
-        return Places(query, self.longest)
+        return LocationScore(query, self.longest)
 
 
-class Places(Score):
+class LocationScore(Score):
     def __init__(self, query: int, longest: int) -> None:
         super().__init__()
         self.query = nn.Linear(query, longest)

@@ -1,5 +1,5 @@
 """What is learned. A task makes batches, computes the loss and evaluates; a model does none of these."""
 
-from regard.folder import load
+from regard.core.registry import import_all
 
-load(__name__, __path__)
+import_all(__name__, __path__)

@@ -16,27 +16,29 @@ from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Sample
-from regard.decode.pipeline import Translator
-from regard.tasks.translation import Translate, Translation
+from regard.decode.translator import Translator
+from regard.tasks.translation import TranslationTask, TranslationTaskSpec
 
 
-class Algorithm(Translation):
+class AlgorithmTaskSpec(TranslationTaskSpec):
     """Learn to solve problems exactly."""
 
     kind: Literal["algorithm"] = "algorithm"  # type: ignore[assignment]
     smoothing: Rate = 0.0
 
-    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Translator:
-        found = super().speaker(network, lexicon, origin)
+    def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Translator:
+        found = super().pipeline(network, lexicon, origin)
         # runs of an earlier version kept 2**16 and meant by it what no maximum means now
         if found.search.maximum == 2**16:
             found.search = found.search.replace(maximum=None)
         return found
 
-    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Solve:
-        return Solve(self, prepared, batches, seed)
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> AlgorithmTask:
+        return AlgorithmTask(self, prepared, batches, seed)
 
-    def reported(self, measures: dict[str, Any], samples: Sequence[Sample], texts: Sequence[str]) -> dict[str, Any]:
+    def report_measures(
+        self, measures: dict[str, Any], samples: Sequence[Sample], texts: Sequence[str]
+    ) -> dict[str, Any]:
         """The share of problems of each size that are solved; answers have no BLEU."""
         seen, right = Counter[int](), Counter[int]()
         for sample, text in zip(samples, texts, strict=True):
@@ -47,7 +49,7 @@ class Algorithm(Translation):
         return kept | {"by_size": {size: right[size] / count for size, count in sorted(seen.items())}}
 
 
-class Solve(Translate):
+class AlgorithmTask(TranslationTask):
     """The task on one corpus of problems."""
 
     goal, rising = "exact", True

@@ -18,23 +18,23 @@ from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
 from regard.core.spec import Rate
-from regard.data.batches import BatchSpec, padded
+from regard.data.batches import BatchSpec, pad_rows
 from regard.data.given import check_text
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import SEPARATOR, Tokenizer, plain
-from regard.decode.speaker import Speaker
+from regard.decode.pipeline import Pipeline
 from regard.errors import InputError, SpecError
 from regard.tasks.entropy import cross_entropy
-from regard.tasks.measures import labelled
+from regard.tasks.measures import measure_labels
 from regard.tasks.task import Pulse, Task, TaskSpec, layer_of, one_stack
 
 ROWS = 64  # texts that are read together
 
 
-class Classification(TaskSpec):
+class ClassificationTaskSpec(TaskSpec):
     """Learn to label texts."""
 
     form: ClassVar[Form] = "labels"
@@ -46,7 +46,7 @@ class Classification(TaskSpec):
     dropout: Rate = 0.1  # before the classes
     smoothing: Rate = 0.0
 
-    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+    def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "classification")
         if len(lexicon.labels) < 2:
             raise SpecError(f"corpus: {len(lexicon.labels)} labels, and there must be two at least")
@@ -88,30 +88,30 @@ class Classification(TaskSpec):
     def places(self, row: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
         return dict.fromkeys(("encoder", "decoder"), self.size(row) - (not row["second"]))  # no separator
 
-    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Label:
-        return Label(self, prepared, batches, seed)
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> ClassificationTask:
+        return ClassificationTask(self, prepared, batches, seed)
 
-    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
+    def choose_pipeline(self, model: ModelSpec) -> type[Pipeline]:
         return Classifier
 
-    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Classifier:
+    def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Classifier:
         # what was trained here learned labels that exclude each other
         config = origin.json("config.json") if origin is not None and lexicon.foreign else {}
         return Classifier(network, lexicon, output_of(config, len(lexicon.labels)))
 
-    def insist_measurable(self, speaker: Classifier) -> None:
-        if speaker.output != "softmax":
-            gives = "plain numbers" if speaker.output == "none" else "each label a probability of its own"
+    def insist_measurable(self, pipeline: Classifier) -> None:
+        if pipeline.output != "softmax":
+            gives = "plain numbers" if pipeline.output == "none" else "each label a probability of its own"
             raise InputError(
                 f"the head gives {gives}, and eval measures one label of several", "regard classify --json"
             )
 
-    def evaluated(self, speaker: Classifier, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        return speaker.measured(samples)
+    def measure(self, pipeline: Classifier, samples: Sequence[Sample]) -> Mapping[str, Any]:
+        return pipeline.measure(samples)
 
 
 @dataclass
-class Texts:
+class ClassificationBatch:
     """Rows of tokens, and their labels."""
 
     tokens: Tensor  # (rows, time)
@@ -120,7 +120,7 @@ class Texts:
     labels: Tensor  # (rows,)
 
 
-def arranged(first: Sequence[int], second: Sequence[int], tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+def arrange(first: Sequence[int], second: Sequence[int], tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
     """`[BOS] first [EOS]`, or `[BOS] first [SEP] second [EOS]`; and which text each token belongs to."""
     if not second:
         return [tokenizer.begin, *first, tokenizer.end], [0] * (len(first) + 2)
@@ -130,26 +130,26 @@ def arranged(first: Sequence[int], second: Sequence[int], tokenizer: Tokenizer) 
     return row, [0] * (len(first) + 2) + [1] * (len(second) + 1)
 
 
-def collected(rows: Sequence[tuple[list[int], list[int]]], labels: Sequence[int], pad: int) -> Texts:
-    tokens, valid = padded([row for row, _ in rows], pad)
-    return Texts(tokens, valid, padded([sides for _, sides in rows], 0)[0], torch.tensor(list(labels)))
+def collect(rows: Sequence[tuple[list[int], list[int]]], labels: Sequence[int], pad: int) -> ClassificationBatch:
+    tokens, valid = pad_rows([row for row, _ in rows], pad)
+    return ClassificationBatch(tokens, valid, pad_rows([sides for _, sides in rows], 0)[0], torch.tensor(list(labels)))
 
 
-class Label(Task[Texts]):
+class ClassificationTask(Task[ClassificationBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "accuracy", True
     sorted_by = ("text", "second")
 
-    def made(self, rows: list[int], chance: Random) -> Texts:
+    def make_batch(self, rows: list[int], chance: Random) -> ClassificationBatch:
         columns = self.columns
-        read = [arranged(columns["text"][n], columns["second"][n], self.tokenizer) for n in rows]
-        return collected(read, [columns["label"][n][0] for n in rows], self.tokenizer.pad)
+        read = [arrange(columns["text"][n], columns["second"][n], self.tokenizer) for n in rows]
+        return collect(read, [columns["label"][n][0] for n in rows], self.tokenizer.pad)
 
-    def size(self, batch: Texts) -> int:
+    def size(self, batch: ClassificationBatch) -> int:
         return len(batch.labels)
 
-    def loss(self, model: Model, batch: Texts) -> Tensor:
+    def loss(self, model: Model, batch: ClassificationBatch) -> Tensor:
         device = model.device
         tokens, valid = batch.tokens.to(device), batch.valid.to(device)
         routing, extras = self.route(model), {"segments": batch.segments.to(device)}
@@ -165,8 +165,8 @@ class Label(Task[Texts]):
         # in proportion to the texts, so that long ones don't drown the label
         return found + self.spec.auxiliary * words * len(labels) / kept.sum()
 
-    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
-        found = Classifier(model, self.lexicon).measured(self.validation, pulse)
+    def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
+        found = Classifier(model, self.lexicon).measure(self.validation, pulse)
         return {name: value for name, value in found.items() if not isinstance(value, dict)}
 
 
@@ -212,7 +212,7 @@ class Verdict:
 
 
 @dataclass
-class Classifier(Speaker):
+class Classifier(Pipeline):
     """A model that learned to label texts, with its tokenizer and the labels."""
 
     usage: ClassVar[str] = "classify {} FILE"
@@ -255,7 +255,7 @@ class Classifier(Speaker):
         for first in range(0, len(order), ROWS):
             pulse()
             group = order[first : first + ROWS]
-            batch = collected([rows[n] for n in group], [0] * len(group), tokenizer.pad)
+            batch = collect([rows[n] for n in group], [0] * len(group), tokenizer.pad)
             device = self.network.device
             extras = {"segments": batch.segments.to(device)}
             yield group, self.network(batch.tokens.to(device), valid=batch.valid.to(device), extras=extras).float()
@@ -269,12 +269,12 @@ class Classifier(Speaker):
             return [(plain(row, tokenizer.controls, tokenizer.unknown), row.type_ids) for row in rows]
         firsts = tokenizer.encode([text for text, _ in texts])
         seconds = tokenizer.encode([second for _, second in texts])
-        return [arranged(one, two, tokenizer) for one, two in zip(firsts, seconds, strict=True)]
+        return [arrange(one, two, tokenizer) for one, two in zip(firsts, seconds, strict=True)]
 
-    def measured(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
+    def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
         """Every measure on samples with their labels."""
         numbers = {label: number for number, label in enumerate(self.lexicon.labels)}
         texts = [(sample["text"], sample.get("second", "")) for sample in samples]
         gold = [numbers[sample["label"]] for sample in samples]
         guesses = [numbers[verdict.label] for verdict in self.classify_all(texts, pulse)]
-        return labelled(gold, guesses, self.lexicon.labels)
+        return measure_labels(gold, guesses, self.lexicon.labels)

@@ -21,7 +21,7 @@ from regard.tasks.task import TaskSpec
 
 
 @dataclass(frozen=True)
-class Piece:
+class Span:
     """A stretch of a document's predictions: token n is predicted from those before it."""
 
     document: int
@@ -30,7 +30,7 @@ class Piece:
     fresh: bool = True  # nothing is remembered of what came before
 
 
-class DocumentSpec(TaskSpec):
+class DocumentTaskSpec(TaskSpec):
     """A task on documents."""
 
     form: ClassVar[Form] = "documents"
@@ -57,7 +57,7 @@ def fits(model: ModelSpec, context: int) -> None:
 
 def full_rows(
     column: Column, context: int, rows: int, chance: Random, extra: int = 1
-) -> Iterator[tuple[list[list[Piece]], float]]:
+) -> Iterator[tuple[list[list[Span]], float]]:
     """Batches of rows that are full: documents in a random order, laid end to end and cut to the context.
 
     With each comes the share of the corpus that is done. `extra`: tokens that a document has beside its own.
@@ -68,7 +68,7 @@ def full_rows(
     for first in range(0, len(runs), POOL):
         pool = [n for run in runs[first : first + POOL] for n in run]
         chance.shuffle(pool)
-        cut = list(packed(lengths(column, pool, extra), context, chance.randrange(context)))
+        cut = list(pack(lengths(column, pool, extra), context, chance.randrange(context)))
         chance.shuffle(cut)
         for at in range(0, len(cut), rows):
             share = min(1.0, (at + rows) / len(cut))
@@ -85,15 +85,15 @@ def lengths(column: Column, documents: Sequence[int], extra: int = 1) -> list[tu
     return found
 
 
-def packed(documents: Sequence[tuple[int, int]], context: int, offset: int) -> Iterator[list[Piece]]:
+def pack(documents: Sequence[tuple[int, int]], context: int, offset: int) -> Iterator[list[Span]]:
     """Rows of at most `context` predictions, all full but the first, which has `offset` fewer, and the last."""
-    row: list[Piece] = []
+    row: list[Span] = []
     room = context - offset
     for document, size in documents:
         first = 0
         while first < size:
             last = min(size, first + room)
-            row.append(Piece(document, first, last))
+            row.append(Span(document, first, last))
             room -= last - first
             first = last
             if not room:

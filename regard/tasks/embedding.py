@@ -18,14 +18,14 @@ from torch import Tensor
 from regard.core.model import Model, ModelSpec
 from regard.core.probe import Probe
 from regard.core.spec import Positive
-from regard.data.batches import BatchSpec, padded
+from regard.data.batches import BatchSpec, pad_rows
 from regard.data.given import check_texts
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import Tokenizer
-from regard.decode.speaker import Speaker
+from regard.decode.pipeline import Pipeline
 from regard.errors import InputError
 from regard.tasks.measures import ratio
 from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
@@ -34,14 +34,14 @@ from regard.tasks.vector import Recipe, unit
 ROWS = 32  # texts that are read together
 
 
-class Embedding(TaskSpec):
+class EmbeddingTaskSpec(TaskSpec):
     """Learn to bring together what means the same."""
 
     form: ClassVar[Form] = "pairs"
     kind: Literal["embedding"] = "embedding"
     scale: Positive = 20.0  # of the cosines, before they are compared
 
-    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+    def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "embedding")
         return model.replace(head=None)
 
@@ -58,23 +58,23 @@ class Embedding(TaskSpec):
     def size(self, row: Mapping[str, Sequence[int]]) -> int:
         return max(map(len, row.values())) + 2
 
-    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Match:
-        return Match(self, prepared, batches, seed)
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> EmbeddingTask:
+        return EmbeddingTask(self, prepared, batches, seed)
 
-    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
+    def choose_pipeline(self, model: ModelSpec) -> type[Pipeline]:
         return Embedder
 
-    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Embedder:
+    def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Embedder:
         # what was trained here learned the mean at unit length, whatever it started from
         recipe = Recipe.read(origin) if lexicon.foreign else Recipe()
         return Embedder(network, lexicon.tokenizer, lexicon.foreign, recipe)
 
-    def evaluated(self, speaker: Embedder, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        return matched(speaker, samples)
+    def measure(self, pipeline: Embedder, samples: Sequence[Sample]) -> Mapping[str, Any]:
+        return match_pairs(pipeline, samples)
 
 
 @dataclass
-class Twins:
+class EmbeddingBatch:
     """Two rectangles whose rows mean the same."""
 
     source: Tensor
@@ -83,45 +83,45 @@ class Twins:
     target_valid: Tensor
 
 
-class Match(Task[Twins]):
+class EmbeddingTask(Task[EmbeddingBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "found", True
     sorted_by = ("source", "target")
 
-    def made(self, rows: list[int], chance: Random) -> Twins:
+    def make_batch(self, rows: list[int], chance: Random) -> EmbeddingBatch:
         sides = [
-            padded(
+            pad_rows(
                 [[self.tokenizer.begin, *self.columns[side][n], self.tokenizer.end] for n in rows],
                 self.tokenizer.pad,
             )
             for side in ("source", "target")
         ]
-        return Twins(*sides[0], *sides[1])
+        return EmbeddingBatch(*sides[0], *sides[1])
 
-    def size(self, batch: Twins) -> int:
+    def size(self, batch: EmbeddingBatch) -> int:
         return len(batch.source)
 
-    def loss(self, model: Model, batch: Twins) -> Tensor:
+    def loss(self, model: Model, batch: EmbeddingBatch) -> Tensor:
         device = model.device
         routing = self.route(model)
-        one = pooled(model, batch.source.to(device), batch.source_valid.to(device), routing.probe)
-        other = pooled(model, batch.target.to(device), batch.target_valid.to(device), routing.probe)
+        one = pool_states(model, batch.source.to(device), batch.source_valid.to(device), routing.probe)
+        other = pool_states(model, batch.target.to(device), batch.target_valid.to(device), routing.probe)
         cosines = self.spec.scale * one @ other.T
         wanted = torch.arange(len(one), device=device)
         there, back = (F.cross_entropy(table, wanted, reduction="sum") for table in (cosines, cosines.T))
         return (there + back) / 2 + routing.cost(len(one))
 
-    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
-        return matched(Embedder(model, self.tokenizer), self.validation, pulse)
+    def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
+        return match_pairs(Embedder(model, self.tokenizer), self.validation, pulse)
 
 
-def pooled(model: Model, tokens: Tensor, valid: Tensor, probe: Probe | None = None) -> Tensor:
+def pool_states(model: Model, tokens: Tensor, valid: Tensor, probe: Probe | None = None) -> Tensor:
     """The mean of each row's states, at unit length: (rows, width)."""
     return Recipe().vector(model.features(tokens, valid=valid, probe=probe), valid)
 
 
-def matched(embedder: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
+def match_pairs(embedder: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
     """How often a source finds its target first among all of them, and the mean of 1 / rank."""
     sources = unit(embedder.embed([sample["source"] for sample in samples], pulse))
     targets = unit(embedder.embed([sample["target"] for sample in samples], pulse))
@@ -133,7 +133,7 @@ def matched(embedder: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda
 
 
 @dataclass
-class Embedder(Speaker):
+class Embedder(Pipeline):
     """A model and its tokenizer."""
 
     usage: ClassVar[str] = "search FILE QUERY --model {}"
@@ -156,7 +156,7 @@ class Embedder(Speaker):
         for first in range(0, len(order), ROWS):
             pulse()
             group = order[first : first + ROWS]
-            tokens, valid = padded([rows[n] for n in group], self.tokenizer.pad)
+            tokens, valid = pad_rows([rows[n] for n in group], self.tokenizer.pad)
             device = self.network.device
             states = self.network.features(tokens.to(device), valid=valid.to(device)).float()
             found |= dict(zip(group, self.recipe.vector(states, valid.to(device)).cpu(), strict=True))

@@ -22,17 +22,17 @@ from torch import Tensor
 
 from regard.core.model import Model, ModelSpec, Progress
 from regard.core.spec import Rate, Size
-from regard.data.batches import BatchSpec, padded
+from regard.data.batches import BatchSpec, pad_rows
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Sample
 from regard.data.tokenizer import Tokenizer
 from regard.decode.generation import Generation
-from regard.decode.speaker import Speaker
+from regard.decode.pipeline import Pipeline
 from regard.decode.writer import USUAL, Writer
 from regard.errors import SpecError
-from regard.tasks.documents import DocumentSpec, Piece, fits, full_rows, lengths
+from regard.tasks.documents import DocumentTaskSpec, Span, fits, full_rows, lengths
 from regard.tasks.embedding import Embedder
 from regard.tasks.entropy import cross_entropy, losses
 from regard.tasks.measures import ratio
@@ -43,7 +43,7 @@ WINDOWS = 16_384  # tokens that are evaluated at once
 ROWS = 32  # documents that are read side by side
 
 
-class Language(DocumentSpec):
+class LanguageTaskSpec(DocumentTaskSpec):
     """Learn to predict the next token of documents."""
 
     kind: Literal["language"] = "language"
@@ -56,7 +56,7 @@ class Language(DocumentSpec):
     def step(self) -> int:
         return min(self.stride or max(1, self.context // 2), self.context)
 
-    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+    def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "language")
         directions = model.head.fields().get("directions", 1) if model.head is not None else 1
         if model.decoder is None and directions != 2:
@@ -70,14 +70,14 @@ class Language(DocumentSpec):
             raise SpecError(f"task.carry: positions end at {most}, and a text is read on and on", "task.carry=false")
         return model
 
-    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Learn:
-        return Learn(self, prepared, batches, seed)
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> LanguageTask:
+        return LanguageTask(self, prepared, batches, seed)
 
-    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
+    def choose_pipeline(self, model: ModelSpec) -> type[Pipeline]:
         return Embedder if model.decoder is None else Writer  # what reads both ways can't write on
 
-    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Writer | Embedder:
-        if self.choose_speaker(network.spec) is Embedder:
+    def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Writer | Embedder:
+        if self.choose_pipeline(network.spec) is Embedder:
             return Embedder(network, lexicon.tokenizer, lexicon.foreign)
         context = None if network.endless else self.context
         known = None if network.spec.decoder is None else network.spec.decoder.embedding.fields().get("vocabulary")
@@ -85,12 +85,12 @@ class Language(DocumentSpec):
         told.insist_on_a_prompt()
         return Writer(network, lexicon.tokenizer, context, lexicon.foreign, USUAL.replace(**told.search), told)
 
-    def evaluated(self, speaker: Writer | Embedder, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        return assess(speaker.network, speaker.tokenizer, samples, self)
+    def measure(self, pipeline: Writer | Embedder, samples: Sequence[Sample]) -> Mapping[str, Any]:
+        return assess(pipeline.network, pipeline.tokenizer, samples, self)
 
 
 @dataclass
-class Rows:
+class LanguageBatch:
     """Tokens, the ones to predict, and which document of the row each belongs to."""
 
     tokens: Tensor  # (rows, time)
@@ -101,27 +101,27 @@ class Rows:
     size: int = 0  # predictions
 
 
-class Learn(Task[Rows]):
+class LanguageTask(Task[LanguageBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "loss", False
 
-    def __init__(self, spec: Language, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
+    def __init__(self, spec: LanguageTaskSpec, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
         super().__init__(spec, prepared, batches, seed)
         self.rows = max(1, batches.tokens // spec.context)
         self.state: Progress | None = None  # where each row stopped, with carry
 
-    def order(self, epoch: int) -> Iterator[tuple[list[list[Piece]], float]]:
+    def order(self, epoch: int) -> Iterator[tuple[list[list[Span]], float]]:
         if self.spec.carry:
             return self._streams(epoch)
         return full_rows(self.columns["text"], self.spec.context, self.rows, Random(f"{self.seed}/{epoch}"))
 
-    def _streams(self, epoch: int) -> Iterator[tuple[list[list[Piece]], float]]:
+    def _streams(self, epoch: int) -> Iterator[tuple[list[list[Span]], float]]:
         """Each row reads its part of the corpus from end to end; a document's end ends its piece too."""
         order = list(range(len(self.columns["text"])))
         Random(f"{self.seed}/{epoch}").shuffle(order)
         sizes = lengths(self.columns["text"], order)
-        slices = divided(sizes, self.rows)
+        slices = divide(sizes, self.rows)
         readers = [chunks(part, self.spec.context) for part in slices]
         total, done = sum(size for _, size in sizes), 0
         # the epoch ends with the first row that does: what the others have left comes in another order next time
@@ -129,28 +129,28 @@ class Learn(Task[Rows]):
             done += sum(piece.last - piece.first for piece in row)
             yield [[piece] for piece in row], min(1.0, done / total)
 
-    def made(self, rows: list[list[Piece]], chance: Random) -> Rows:
-        return assembled(rows, self._sequence, self.tokenizer.pad, self.spec.carry)
+    def make_batch(self, rows: list[list[Span]], chance: Random) -> LanguageBatch:
+        return make_rows(rows, self._sequence, self.tokenizer.pad, self.spec.carry)
 
-    def _sequence(self, piece: Piece) -> list[int]:
+    def _sequence(self, piece: Span) -> list[int]:
         """The tokens of a piece and the one after them; a document begins and ends with tokens that say so."""
         tokenizer, before = self.tokenizer, 1 if piece.first == 0 else 0
         inside = self.columns["text"].part(piece.document, max(0, piece.first - 1), piece.last)
         found = [tokenizer.begin] * before + inside
         return [*found, tokenizer.end] if len(found) == piece.last - piece.first else found
 
-    def size(self, batch: Rows) -> int:
+    def size(self, batch: LanguageBatch) -> int:
         return batch.size
 
-    def loss(self, model: Model, batch: Rows) -> Tensor:
+    def loss(self, model: Model, batch: LanguageBatch) -> Tensor:
         routing = self.route(model, self.spec.balance)
         if not self.spec.carry:
             return entropy(model, batch, routing) + routing.cost(batch.size)
         if self.state is None or batch.fresh is None or self.state.rows != len(batch.tokens):
             self.state = model.start(len(batch.tokens))
         elif bool(batch.fresh.any()):
-            self.state = renewed(self.state, model.start(len(batch.tokens)), batch.fresh.to(model.device))
-        found = carried(model, batch, self.state, routing) + routing.cost(batch.size)
+            self.state = renew(self.state, model.start(len(batch.tokens)), batch.fresh.to(model.device))
+        found = carry_state(model, batch, self.state, routing) + routing.cost(batch.size)
         return found
 
     def settle(self) -> None:
@@ -170,22 +170,22 @@ class Learn(Task[Rows]):
             kept = iter([memory[str(n)].to(model.device) for n in range(len(memory))])
             self.state = model.start(memory["0"].shape[0]).map(lambda _: next(kept))
 
-    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
+    def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         return assess(model, self.tokenizer, self.validation, self.spec, pulse)
 
 
-def divided(documents: Sequence[tuple[int, int]], parts: int) -> list[list[Piece]]:
+def divide(documents: Sequence[tuple[int, int]], parts: int) -> list[list[Span]]:
     """Documents in parts of equal size, cut where that takes it."""
     total = sum(size for _, size in documents)
     bounds = [total * n // parts for n in range(1, parts + 1)]
-    found: list[list[Piece]] = [[]]
+    found: list[list[Span]] = [[]]
     place = 0
     for document, size in documents:
         first = 0
         while first < size:
             last = min(size, first + bounds[len(found) - 1] - place)
             if last > first:
-                found[-1].append(Piece(document, first, last))
+                found[-1].append(Span(document, first, last))
             place += last - first
             first = last
             if place == bounds[len(found) - 1] and len(found) < parts:
@@ -193,14 +193,14 @@ def divided(documents: Sequence[tuple[int, int]], parts: int) -> list[list[Piece
     return found
 
 
-def chunks(pieces: Sequence[Piece], context: int) -> Iterator[Piece]:
+def chunks(pieces: Sequence[Span], context: int) -> Iterator[Span]:
     """Pieces cut to the context."""
     for piece in pieces:
         for first in range(piece.first, piece.last, context):
-            yield Piece(piece.document, first, min(piece.last, first + context), first == piece.first)
+            yield Span(piece.document, first, min(piece.last, first + context), first == piece.first)
 
 
-def assembled(rows: Sequence[Sequence[Piece]], sequence: Any, pad: int, carry: bool) -> Rows:
+def make_rows(rows: Sequence[Sequence[Span]], sequence: Any, pad: int, carry: bool) -> LanguageBatch:
     """A batch from the pieces of its rows."""
     tokens, targets, documents = list[list[int]](), list[list[int]](), list[list[int]]()
     for row in rows:
@@ -208,13 +208,13 @@ def assembled(rows: Sequence[Sequence[Piece]], sequence: Any, pad: int, carry: b
         tokens.append([token for part in read for token in part[:-1]])
         targets.append([token for part in read for token in part[1:]])
         documents.append([number for number, part in enumerate(read) for _ in part[1:]])
-    table, valid = padded(tokens, pad)
+    table, valid = pad_rows(tokens, pad)
     fresh = torch.tensor([row[0].fresh for row in rows]) if carry else None
-    owners = padded(documents, max(max(row) for row in documents))[0]
-    return Rows(table, padded(targets, pad)[0], valid, owners, fresh, sum(map(len, tokens)))
+    owners = pad_rows(documents, max(max(row) for row in documents))[0]
+    return LanguageBatch(table, pad_rows(targets, pad)[0], valid, owners, fresh, sum(map(len, tokens)))
 
 
-def entropy(model: Model, batch: Rows, routing: Routing | None = None, keep: Tensor | None = None) -> Tensor:
+def entropy(model: Model, batch: LanguageBatch, routing: Routing | None = None, keep: Tensor | None = None) -> Tensor:
     """The sum of cross-entropies over a batch; of both directions' mean, where there are two."""
     device = model.device
     tokens, targets, valid = batch.tokens.to(device), batch.targets.to(device), batch.valid.to(device)
@@ -233,7 +233,7 @@ def entropy(model: Model, batch: Rows, routing: Routing | None = None, keep: Ten
     return found / 2
 
 
-def carried(model: Model, batch: Rows, state: Progress, routing: Routing) -> Tensor:
+def carry_state(model: Model, batch: LanguageBatch, state: Progress, routing: Routing) -> Tensor:
     """The same, from a state that is moved on."""
     device = model.device
     valid = batch.valid.to(device)
@@ -253,7 +253,7 @@ def tensors(state: Progress) -> list[Tensor]:
     return found
 
 
-def renewed(state: Progress, start: Progress, rows: Tensor) -> Progress:
+def renew(state: Progress, start: Progress, rows: Tensor) -> Progress:
     """A state in which some rows have forgotten everything."""
     fresh = iter(tensors(start))
 
@@ -266,12 +266,12 @@ def renewed(state: Progress, start: Progress, rows: Tensor) -> Progress:
 
 @torch.no_grad()
 def assess(
-    model: Model, tokenizer: Tokenizer, samples: Sequence[Sample], spec: Language, pulse: Pulse = lambda: None
+    model: Model, tokenizer: Tokenizer, samples: Sequence[Sample], spec: LanguageTaskSpec, pulse: Pulse = lambda: None
 ) -> dict[str, Any]:
     """Every measure of a language model on whole documents."""
     texts = [str(sample["text"]) for sample in samples]
     rows = [[tokenizer.begin, *row, tokenizer.end] for row in tokenizer.encode(texts)]
-    sums, counts = (followed if spec.carry else seen)(model, rows, spec, tokenizer.pad, pulse)
+    sums, counts = (score_stream if spec.carry else score_windows)(model, rows, spec, tokenizer.pad, pulse)
     loss = ratio(sums, counts)
     size = sum(len(text.encode()) for text in texts)
     return loss.named("loss") | {
@@ -285,20 +285,20 @@ def assess(
 Sums = tuple[list[float], list[int]]  # of nats, and of predictions, by stretch of text
 
 
-def seen(model: Model, rows: Sequence[Sequence[int]], spec: Language, pad: int, pulse: Pulse) -> Sums:
+def score_windows(model: Model, rows: Sequence[Sequence[int]], spec: LanguageTaskSpec, pad: int, pulse: Pulse) -> Sums:
     """Every prediction once, in windows that overlap."""
     views = [(n, view) for n, row in enumerate(rows) for view in windows(len(row) - 1, spec.context, spec.step)]
     sums, counts = [0.0] * len(views), [view.last - view.scored for _, view in views]
     order = sorted(range(len(views)), key=lambda n: views[n][1].last - views[n][1].first)
-    for group in grouped(order, [view.last - view.first for _, view in views]):
+    for group in group_windows(order, [view.last - view.first for _, view in views]):
         pulse()
         cut = [rows[views[n][0]][views[n][1].first : views[n][1].last + 1] for n in group]
-        for n, value in zip(group, scored(model, cut, [counts[n] for n in group], pad), strict=True):
+        for n, value in zip(group, score_rows(model, cut, [counts[n] for n in group], pad), strict=True):
             sums[n] = value
     return sums, counts
 
 
-def followed(model: Model, rows: Sequence[Sequence[int]], spec: Language, pad: int, pulse: Pulse) -> Sums:
+def score_stream(model: Model, rows: Sequence[Sequence[int]], spec: LanguageTaskSpec, pad: int, pulse: Pulse) -> Sums:
     """Every prediction once, in one reading with the state carried on."""
     order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
     sums, counts = list[float](), list[int]()
@@ -312,7 +312,7 @@ def followed(model: Model, rows: Sequence[Sequence[int]], spec: Language, pad: i
                 group = [group[n] for n in going]
                 state = state.select(torch.tensor(going, device=model.device))
             cut = [row[begin : begin + 4 * spec.context + 1] for row in group]
-            tokens, valid = padded([row[:-1] for row in cut], pad)
+            tokens, valid = pad_rows([row[:-1] for row in cut], pad)
             targets = [token for row in cut for token in row[1:]]
             features = model.advance(tokens.to(model.device), state, valid=valid.to(model.device))
             lost = losses(model.scored(features[valid.to(model.device)]), torch.tensor(targets, device=model.device))
@@ -341,7 +341,7 @@ def windows(size: int, context: int, stride: int) -> Iterator[Window]:
         first = max(0, min(first + stride, size))
 
 
-def grouped(order: Sequence[int], sizes: Sequence[int]) -> Iterator[list[int]]:
+def group_windows(order: Sequence[int], sizes: Sequence[int]) -> Iterator[list[int]]:
     """Windows in ascending length, as many as are evaluated at once."""
     group: list[int] = []
     for n in order:
@@ -353,11 +353,11 @@ def grouped(order: Sequence[int], sizes: Sequence[int]) -> Iterator[list[int]]:
         yield group
 
 
-def scored(model: Model, rows: Sequence[Sequence[int]], counts: Sequence[int], pad: int) -> list[float]:
+def score_rows(model: Model, rows: Sequence[Sequence[int]], counts: Sequence[int], pad: int) -> list[float]:
     """The sum over the last predictions of each row, in nats."""
     device = model.device
-    tokens, valid = padded([row[:-1] for row in rows], pad)
-    targets, _ = padded([row[1:] for row in rows], pad)
+    tokens, valid = pad_rows([row[:-1] for row in rows], pad)
+    targets, _ = pad_rows([row[1:] for row in rows], pad)
     ends = valid.sum(1)
     index = torch.arange(valid.shape[1])[None]
     keep = valid & (index >= (ends - torch.tensor(counts))[:, None])

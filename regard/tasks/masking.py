@@ -17,16 +17,16 @@ from torch import Tensor
 from regard.core.model import Model, ModelSpec
 from regard.core.probe import Probe
 from regard.core.spec import Rate, Size
-from regard.data.batches import BatchSpec, padded
+from regard.data.batches import BatchSpec, pad_rows
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Sample
 from regard.data.tokenizer import MASK, Tokenizer
 from regard.decode.filler import Filler, needs_mask
-from regard.decode.speaker import Speaker
+from regard.decode.pipeline import Pipeline
 from regard.errors import SpecError
-from regard.tasks.documents import DocumentSpec, Piece, fits, full_rows
+from regard.tasks.documents import DocumentTaskSpec, Span, fits, full_rows
 from regard.tasks.entropy import cross_entropy
 from regard.tasks.measures import ratio
 from regard.tasks.task import Pulse, Task, one_stack
@@ -35,7 +35,7 @@ HIDDEN, OTHER = 0.8, 0.1  # of the chosen tokens; the rest stays
 ROWS = 64  # that are evaluated at once
 
 
-class Masking(DocumentSpec):
+class MaskingTaskSpec(DocumentTaskSpec):
     """Learn to guess hidden tokens of documents."""
 
     special: ClassVar[tuple[str, ...]] = (MASK,)
@@ -45,7 +45,7 @@ class Masking(DocumentSpec):
     share: Rate = 0.15  # of the tokens that are chosen
     whole_words: bool = False
 
-    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+    def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "masking")
         needs_mask(lexicon.tokenizer, "the run's tokenizer")
         if model.encoder is None:
@@ -58,21 +58,21 @@ class Masking(DocumentSpec):
         fits(model, self.context)
         return model
 
-    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Guess:
-        return Guess(self, prepared, batches, seed)
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> MaskingTask:
+        return MaskingTask(self, prepared, batches, seed)
 
-    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
+    def choose_pipeline(self, model: ModelSpec) -> type[Pipeline]:
         return Filler
 
-    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Filler:
+    def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Filler:
         return Filler(network, lexicon.tokenizer, lexicon.foreign)
 
-    def evaluated(self, speaker: Filler, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        return assess(speaker.network, speaker.tokenizer, samples, self)
+    def measure(self, pipeline: Filler, samples: Sequence[Sample]) -> Mapping[str, Any]:
+        return assess(pipeline.network, pipeline.tokenizer, samples, self)
 
 
 @dataclass
-class Hidden:
+class MaskingBatch:
     """Tokens of which some are hidden, and what these were."""
 
     tokens: Tensor  # (rows, time)
@@ -82,41 +82,43 @@ class Hidden:
     answers: Tensor  # (chosen,)
 
 
-class Guess(Task[Hidden]):
+class MaskingTask(Task[MaskingBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "loss", False
 
-    def order(self, epoch: int) -> Iterator[tuple[list[list[Piece]], float]]:
+    def order(self, epoch: int) -> Iterator[tuple[list[list[Span]], float]]:
         rows, chance = max(1, self.plan.tokens // self.spec.context), Random(f"{self.seed}/{epoch}")
         return full_rows(self.columns["text"], self.spec.context, rows, chance, extra=2)
 
-    def made(self, rows: list[list[Piece]], chance: Random) -> Hidden:
+    def make_batch(self, rows: list[list[Span]], chance: Random) -> MaskingBatch:
         read = [[self._tokens(piece) for piece in row] for row in rows]
-        return hidden(read, self.tokenizer, self.spec, chance.getrandbits(60))
+        return hide(read, self.tokenizer, self.spec, chance.getrandbits(60))
 
-    def _tokens(self, piece: Piece) -> list[int]:
+    def _tokens(self, piece: Span) -> list[int]:
         """A piece of a document, with the tokens that begin and end it."""
         inside = self.columns["text"].part(piece.document, max(0, piece.first - 1), piece.last - 1)
         found = [self.tokenizer.begin] * (piece.first == 0) + inside
         return [*found, self.tokenizer.end] if len(found) < piece.last - piece.first else found
 
-    def size(self, batch: Hidden) -> int:
+    def size(self, batch: MaskingBatch) -> int:
         return max(1, len(batch.answers))
 
-    def loss(self, model: Model, batch: Hidden) -> Tensor:
+    def loss(self, model: Model, batch: MaskingBatch) -> Tensor:
         routing = self.route(model)
         return entropy(model, batch, routing.probe) + routing.cost(self.size(batch))
 
-    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
+    def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         return assess(model, self.tokenizer, self.validation, self.spec, pulse)
 
 
-def hidden(rows: Sequence[Sequence[Sequence[int]]], tokenizer: Tokenizer, spec: Masking, seed: int) -> Hidden:
+def hide(
+    rows: Sequence[Sequence[Sequence[int]]], tokenizer: Tokenizer, spec: MaskingTaskSpec, seed: int
+) -> MaskingBatch:
     """Choose and hide tokens of rows of documents; what chance does follows from the seed alone."""
-    tokens, valid = padded([[token for part in row for token in part] for row in rows], tokenizer.pad)
+    tokens, valid = pad_rows([[token for part in row for token in part] for row in rows], tokenizer.pad)
     owners = [[number for number, part in enumerate(row) for _ in part] for row in rows]
-    documents = padded(owners, max(max(row) for row in owners))[0]
+    documents = pad_rows(owners, max(max(row) for row in owners))[0]
     chance = torch.Generator().manual_seed(seed)
     ordinary = valid & (tokens != tokenizer.begin) & (tokens != tokenizer.end)
     units = words(tokens, ordinary, tokenizer) if spec.whole_words else torch.arange(tokens.numel()).view_as(tokens)
@@ -128,7 +130,7 @@ def hidden(rows: Sequence[Sequence[Sequence[int]]], tokenizer: Tokenizer, spec: 
     replaced = torch.where(fate < HIDDEN, tokenizer.mask, torch.where(fate < HIDDEN + OTHER, other, answers))
     tokens = tokens.clone()
     tokens[chosen] = replaced
-    return Hidden(tokens, valid, documents, chosen, answers)
+    return MaskingBatch(tokens, valid, documents, chosen, answers)
 
 
 def words(tokens: Tensor, ordinary: Tensor, tokenizer: Tokenizer) -> Tensor:
@@ -140,7 +142,7 @@ def words(tokens: Tensor, ordinary: Tensor, tokenizer: Tokenizer) -> Tensor:
     return ((begins | after_other).flatten().cumsum(0) - 1).view_as(tokens)
 
 
-def entropy(model: Model, batch: Hidden, probe: Probe | None = None) -> Tensor:
+def entropy(model: Model, batch: MaskingBatch, probe: Probe | None = None) -> Tensor:
     """The sum of cross-entropies over the chosen tokens."""
     device = model.device
     parts = (batch.tokens, batch.chosen, batch.valid, batch.documents)
@@ -151,7 +153,7 @@ def entropy(model: Model, batch: Hidden, probe: Probe | None = None) -> Tensor:
 
 @torch.no_grad()
 def assess(
-    model: Model, tokenizer: Tokenizer, samples: Sequence[Sample], spec: Masking, pulse: Pulse = lambda: None
+    model: Model, tokenizer: Tokenizer, samples: Sequence[Sample], spec: MaskingTaskSpec, pulse: Pulse = lambda: None
 ) -> dict[str, Any]:
     """How well hidden tokens are guessed, hidden by the same chance every time."""
     needs_mask(tokenizer, "this model's tokenizer")
@@ -165,7 +167,7 @@ def assess(
     sums, hits, counts = list[float](), list[float](), list[int]()
     for first in range(0, len(order), ROWS):
         pulse()
-        batch = hidden([[pieces[n]] for n in order[first : first + ROWS]], tokenizer, spec, first)
+        batch = hide([[pieces[n]] for n in order[first : first + ROWS]], tokenizer, spec, first)
         if not len(batch.answers):
             continue
         device = model.device

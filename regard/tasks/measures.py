@@ -27,23 +27,23 @@ Numbers = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 
-class Measured(NamedTuple):
+class Measure(NamedTuple):
     """A value and its 95 % interval."""
 
     value: float
     low: float
     high: float
 
-    def exponential(self) -> Measured:
+    def exponential(self) -> Measure:
         """Of all three: a perplexity from a loss in nats."""
-        return Measured(*(math.exp(min(value, 700.0)) for value in self))
+        return Measure(*(math.exp(min(value, 700.0)) for value in self))
 
     def named(self, name: str) -> dict[str, float]:
         """As measures: accuracy, accuracy_low, accuracy_high."""
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
-def labelled(
+def measure_labels(
     gold: Sequence[int],
     guesses: Sequence[int],
     names: Sequence[str],
@@ -54,21 +54,21 @@ def labelled(
 
     Labels that occur neither in the gold nor among the guesses are left out.
     """
-    truth, guessed, labels = encoded(gold, guesses, names)
+    truth, guessed, labels = encode(gold, guesses, names)
     counts = confusion(truth, guessed, len(labels))
-    units, tallies = _grouped(truth, guessed, len(labels), groups)
-    sums = resampled(units, tallies, seed)
+    units, tallies = _group(truth, guessed, len(labels), groups)
+    sums = resample(units, tallies, seed)
     whole = np.tensordot(np.bincount(units), tallies, 1)[None]
     return {
-        **_measured(accuracy(whole), accuracy(sums)).named("accuracy"),
-        **_measured(macro_f1(whole), macro_f1(sums)).named("macro_f1"),
+        **_measure(accuracy(whole), accuracy(sums)).named("accuracy"),
+        **_measure(macro_f1(whole), macro_f1(sums)).named("macro_f1"),
         "count": len(truth),
         "labels": by_label(counts, labels),
         "confusion": {"labels": labels, "counts": counts.tolist()},
     }
 
 
-def encoded(gold: Sequence[int], guesses: Sequence[int], names: Sequence[str]) -> tuple[Codes, Codes, list[str]]:
+def encode(gold: Sequence[int], guesses: Sequence[int], names: Sequence[str]) -> tuple[Codes, Codes, list[str]]:
     """Gold and guesses as numbers of the labels that occur, and those labels."""
     truth, guessed = np.asarray(gold, np.int64), np.asarray(guesses, np.int64)
     if len(truth) != len(guessed):
@@ -115,7 +115,7 @@ def macro_f1(sums: Numbers) -> Numbers:
     return _over(2 * right, real + guessed).sum(1) / (real + guessed > 0).sum(1)
 
 
-def ratio(sums: Sequence[float], counts: Sequence[float], seed: int = 0) -> Measured:
+def ratio(sums: Sequence[float], counts: Sequence[float], seed: int = 0) -> Measure:
     """A mean over all that is counted, such as the loss of a token, from each sentence's sum and count.
 
     The exponents of the three numbers are a perplexity and its interval.
@@ -129,12 +129,12 @@ def ratio(sums: Sequence[float], counts: Sequence[float], seed: int = 0) -> Meas
     if not some.any():
         raise InputError("there is nothing to measure: all counts are 0")
     rows = np.stack((above[some], below[some]), 1)
-    drawn = resampled(np.arange(len(rows)), rows, seed)
+    drawn = resample(np.arange(len(rows)), rows, seed)
     total = rows.sum(0, keepdims=True)
-    return _measured(total[:, 0] / total[:, 1], drawn[:, 0] / drawn[:, 1])
+    return _measure(total[:, 0] / total[:, 1], drawn[:, 0] / drawn[:, 1])
 
 
-def resampled(units: Codes, rows: Numbers, seed: int) -> Numbers:
+def resample(units: Codes, rows: Numbers, seed: int) -> Numbers:
     """Sums of rows when as many units as there are are drawn with repetition: (resamples, …).
 
     `units`: the row of each unit, so that units which are alike can share one.
@@ -152,7 +152,7 @@ def resampled(units: Codes, rows: Numbers, seed: int) -> Numbers:
     return np.concatenate(found).reshape(RESAMPLES, *rows.shape[1:])
 
 
-def _grouped(gold: Codes, guesses: Codes, labels: int, groups: Sequence[int] | None) -> tuple[Codes, Numbers]:
+def _group(gold: Codes, guesses: Codes, labels: int, groups: Sequence[int] | None) -> tuple[Codes, Numbers]:
     """What is drawn in a resample, and its tallies: (rows, 3, labels) of right, real and guessed ones."""
     if groups is None:
         pairs, units = np.unique(gold * labels + guesses, return_inverse=True)
@@ -176,30 +176,30 @@ def _over(above: NDArray[Any], below: NDArray[Any]) -> Numbers:
     return above / np.maximum(below, 1)
 
 
-def _measured(value: Numbers, resamples: Numbers) -> Measured:
+def _measure(value: Numbers, resamples: Numbers) -> Measure:
     """A value between percentiles; resamples lack rare labels, so those of an F1 can all lie beside the value."""
     low, high = np.percentile(resamples, (TAIL, 100 - TAIL))
-    return Measured(float(value[0]), float(min(low, value[0])), float(max(high, value[0])))
+    return Measure(float(value[0]), float(min(low, value[0])), float(max(high, value[0])))
 
 
 def tables(measures: Mapping[str, Any]) -> list[str]:
     """What `labelled` found, as lines for a terminal: a row for each label, and what was taken for what."""
     shares = ("precision", "recall", "f1")
     rows = [
-        [_shown(label), *(f"{found[share]:.1%}" for share in shares), f"{found['count']:,}"]
+        [_escape(label), *(f"{found[share]:.1%}" for share in shares), f"{found['count']:,}"]
         for label, found in measures["labels"].items()
     ]
-    labels = [_shown(label) for label in measures["confusion"]["labels"]]
+    labels = [_escape(label) for label in measures["confusion"]["labels"]]
     counts = measures["confusion"]["counts"]
     confused = _square(labels, counts) if len(labels) <= SQUARE else _pairs(labels, counts)
-    return [*_aligned([["label", *shares, "count"], *rows], 1), "", *confused]
+    return [*_align([["label", *shares, "count"], *rows], 1), "", *confused]
 
 
 def _square(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> list[str]:
     rows = [
         [label, *(f"{count:,}" if count else "·" for count in row)] for label, row in zip(labels, counts, strict=True)
     ]
-    return _aligned([["is \\ guessed", *labels], *rows], 1)
+    return _align([["is \\ guessed", *labels], *rows], 1)
 
 
 def _pairs(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> list[str]:
@@ -218,10 +218,10 @@ def _pairs(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> list[str]:
         for count, one, other in found[:PAIRS]
     ]
     more = [f"and {len(found) - PAIRS:,} more pairs"] if len(found) > PAIRS else []
-    return [*_aligned([["is", "guessed", "count", "share"], *rows], 2), *more]
+    return [*_align([["is", "guessed", "count", "share"], *rows], 2), *more]
 
 
-def _aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
+def _align(rows: Sequence[Sequence[str]], left: int) -> list[str]:
     """Cells in columns, the first `left` of them to the left and the others to the right."""
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
 
@@ -232,6 +232,6 @@ def _aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
     return ["  ".join(placed(cell, place) for place, cell in enumerate(row)).rstrip() for row in rows]
 
 
-def _shown(label: str) -> str:
+def _escape(label: str) -> str:
     """A label that can't steer a terminal."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in label)

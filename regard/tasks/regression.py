@@ -21,7 +21,7 @@ from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
-from regard.decode.speaker import Speaker
+from regard.decode.pipeline import Pipeline
 from regard.tasks.measures import ratio
 from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
 
@@ -29,13 +29,13 @@ UNIT = 10_000  # numbers are kept as whole ten-thousandths
 ROWS = 64  # series that are read together
 
 
-class Regression(TaskSpec):
+class RegressionTaskSpec(TaskSpec):
     """Learn a number from a series."""
 
     form: ClassVar[Form] = "series"
     kind: Literal["regression"] = "regression"
 
-    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+    def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "regression")
         side = "encoder" if model.decoder is None else "decoder"
         stack = model.encoder or model.decoder
@@ -60,21 +60,21 @@ class Regression(TaskSpec):
             for sample in samples
         ]
 
-    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Reckon:
-        return Reckon(self, prepared, batches, seed)
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> RegressionTask:
+        return RegressionTask(self, prepared, batches, seed)
 
-    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
-        return Reckoner
+    def choose_pipeline(self, model: ModelSpec) -> type[Pipeline]:
+        return Regressor
 
-    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Reckoner:
-        return Reckoner(network)
+    def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Regressor:
+        return Regressor(network)
 
-    def evaluated(self, speaker: Reckoner, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        return speaker.measured(samples)
+    def measure(self, pipeline: Regressor, samples: Sequence[Sample]) -> Mapping[str, Any]:
+        return pipeline.measure(samples)
 
 
 @dataclass
-class Series:
+class RegressionBatch:
     """Numbers and marks side by side, pads last, and what they come to."""
 
     inputs: Tensor  # (rows, time, 2)
@@ -82,48 +82,50 @@ class Series:
     targets: Tensor  # (rows,)
 
 
-def collected(values: Sequence[Sequence[float]], marks: Sequence[Sequence[int]], targets: Sequence[float]) -> Series:
+def collect(
+    values: Sequence[Sequence[float]], marks: Sequence[Sequence[int]], targets: Sequence[float]
+) -> RegressionBatch:
     """A batch from series of any lengths."""
     rows = [
         torch.tensor(list(zip(*pair, strict=True)), dtype=torch.float32) for pair in zip(values, marks, strict=True)
     ]
     lengths = torch.tensor([len(row) for row in rows])
     inputs = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-    return Series(inputs, torch.arange(inputs.shape[1])[None] < lengths[:, None], torch.tensor(list(targets)))
+    return RegressionBatch(inputs, torch.arange(inputs.shape[1])[None] < lengths[:, None], torch.tensor(list(targets)))
 
 
-def guessed(model: Model, batch: Series, probe: Probe | None = None) -> Tensor:
+def guess(model: Model, batch: RegressionBatch, probe: Probe | None = None) -> Tensor:
     """What the model makes of each series: (rows,)."""
     found: Tensor = model(batch.inputs.to(model.device), valid=batch.valid.to(model.device), probe=probe)[:, 0]
     return found
 
 
-class Reckon(Task[Series]):
+class RegressionTask(Task[RegressionBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "error", False
     sorted_by = ("values",)
 
-    def made(self, rows: list[int], chance: Random) -> Series:
+    def make_batch(self, rows: list[int], chance: Random) -> RegressionBatch:
         columns = self.columns
         values = [[value / UNIT for value in columns["values"][n]] for n in rows]
         targets = [columns["target"][n][0] / UNIT for n in rows]
-        return collected(values, [columns["marks"][n] for n in rows], targets)
+        return collect(values, [columns["marks"][n] for n in rows], targets)
 
-    def size(self, batch: Series) -> int:
+    def size(self, batch: RegressionBatch) -> int:
         return len(batch.targets)
 
-    def loss(self, model: Model, batch: Series) -> Tensor:
+    def loss(self, model: Model, batch: RegressionBatch) -> Tensor:
         routing = self.route(model)
-        guesses = guessed(model, batch, routing.probe)
+        guesses = guess(model, batch, routing.probe)
         return F.mse_loss(guesses, batch.targets.to(model.device), reduction="sum") + routing.cost(self.size(batch))
 
-    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
-        return Reckoner(model).measured(self.validation, pulse)
+    def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
+        return Regressor(model).measure(self.validation, pulse)
 
 
 @dataclass
-class Reckoner(Speaker):
+class Regressor(Pipeline):
     """A model that learned to make a number of a series."""
 
     network: Model
@@ -131,10 +133,10 @@ class Reckoner(Speaker):
     @torch.no_grad()
     def reckon(self, values: Sequence[float], marks: Sequence[int]) -> float:
         """The number that a series comes to."""
-        return float(guessed(self.network, collected([values], [marks], [0.0]))[0])
+        return float(guess(self.network, collect([values], [marks], [0.0]))[0])
 
     @torch.no_grad()
-    def measured(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
+    def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
         """The mean squared error, over all series and over those of each length."""
         errors: dict[int, float] = {}
         order = sorted(range(len(samples)), key=lambda n: len(samples[n]["values"]))
@@ -142,8 +144,8 @@ class Reckoner(Speaker):
             pulse()
             group = [samples[n] for n in order[first : first + ROWS]]
             columns = ([sample[name] for sample in group] for name in ("values", "marks", "target"))
-            batch = collected(*columns)
-            found = (guessed(self.network, batch).float().cpu() - batch.targets).square().tolist()
+            batch = collect(*columns)
+            found = (guess(self.network, batch).float().cpu() - batch.targets).square().tolist()
             errors |= dict(zip(order[first : first + ROWS], found, strict=True))
         by_size: dict[int, list[float]] = {}
         for n, error in sorted(errors.items()):

@@ -21,16 +21,16 @@ from regard.core.model import Model, ModelSpec
 from regard.core.probe import Probe
 from regard.core.spec import EmbeddingSpec, Rate, Size, Spec
 from regard.core.stack import StackSpec
-from regard.data.batches import BatchSpec, padded
+from regard.data.batches import BatchSpec, pad_rows
 from regard.data.given import check_texts
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import Frame, Tokenizer, plain
-from regard.decode.speaker import Speaker
+from regard.decode.pipeline import Pipeline
 from regard.errors import InputError
-from regard.tasks.measures import labelled
+from regard.tasks.measures import measure_labels
 from regard.tasks.task import Pulse, Task, TaskSpec, layer_of, one_stack
 
 ROWS = 64  # sentences that are read together
@@ -38,7 +38,7 @@ RAW = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")  # words and signs of plain text
 LONGEST = 30  # letters of a word that are looked at, half of them from its end
 
 
-class Spelling(Spec):
+class SpellingSpec(Spec):
     """What is made of a word's letters."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
@@ -65,26 +65,26 @@ class Spelling(Spec):
         )
 
 
-class Tagging(TaskSpec):
+class TaggingTaskSpec(TaskSpec):
     """Learn to label the words of sentences."""
 
     form: ClassVar[Form] = "tags"
     head: ClassVar[str | None] = "tags"
     kind: Literal["tagging"] = "tagging"
-    spelling: Spelling | None = None
+    spelling: SpellingSpec | None = None
     forget: Rate = 0.0  # of the words, read as unknown while training, so that spelling and context must do
     dropout: Rate = 0.1  # before the tags
     smoothing: Rate = 0.0
     blend: bool = False  # tags see a learned mix of all layers, as ELMo's users do (Peters et al. 2018)
 
-    def suited(self, model: ModelSpec) -> Self:
+    def adapt_to(self, model: ModelSpec) -> Self:
         stack = model.encoder or model.decoder
         known = None if stack is None else stack.embedding.fields().get("letters")
         if known is None or self.spelling is not None:
             return self
-        return self.replace(spelling=Spelling(width=known.width))  # a model that spells goes on doing so
+        return self.replace(spelling=SpellingSpec(width=known.width))  # a model that spells goes on doing so
 
-    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+    def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "tagging")
         side = "encoder" if model.decoder is None else "decoder"
         stack = model.encoder or model.decoder
@@ -118,24 +118,24 @@ class Tagging(TaskSpec):
         ):
             row = {"text": tokens, "first": first, "tags": [numbers[tag] for tag in sample["tags"]]}
             if self.spelling is not None:
-                row["letters"] = [number for word in sample["words"] for number in (*spelled(word, letters), 0)]
+                row["letters"] = [number for word in sample["words"] for number in (*spell(word, letters), 0)]
             found.append(row)
         return found
 
     def size(self, row: Mapping[str, Sequence[int]]) -> int:
         return len(row["text"]) + 2
 
-    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Tag:
-        return Tag(self, prepared, batches, seed)
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> TaggingTask:
+        return TaggingTask(self, prepared, batches, seed)
 
-    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
+    def choose_pipeline(self, model: ModelSpec) -> type[Pipeline]:
         return Tagger
 
-    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Tagger:
+    def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Tagger:
         return Tagger(network, lexicon, self)
 
-    def evaluated(self, speaker: Tagger, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        return speaker.measured(samples)
+    def measure(self, pipeline: Tagger, samples: Sequence[Sample]) -> Mapping[str, Any]:
+        return pipeline.measure(samples)
 
 
 def pieces(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer) -> list[tuple[list[int], list[int]]]:
@@ -161,14 +161,14 @@ def pieces(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer) -> list[tup
     return found
 
 
-def spelled(word: str, letters: Mapping[str, int]) -> list[int]:
+def spell(word: str, letters: Mapping[str, int]) -> list[int]:
     """A word's letters as numbers; 1 for those that training never saw. The middle of a very long word is left out."""
     shown = word if len(word) <= LONGEST else word[: LONGEST // 2] + word[-LONGEST // 2 :]
     return [letters.get(letter, 1) for letter in shown]
 
 
 @dataclass
-class Sentences:
+class TaggingBatch:
     """Rows of tokens, where their words begin, the tags of these, and how they are spelled."""
 
     tokens: Tensor  # (rows, time)
@@ -179,7 +179,7 @@ class Sentences:
 
 
 @dataclass
-class Row:
+class TaggedWords:
     """One sentence as numbers."""
 
     tokens: Sequence[int]
@@ -188,18 +188,18 @@ class Row:
     letters: Sequence[Sequence[int]]
 
 
-def collected(rows: Sequence[Row], tokenizer: Tokenizer, frame: Frame | None = None) -> Sentences:
+def collect(rows: Sequence[TaggedWords], tokenizer: Tokenizer, frame: Frame | None = None) -> TaggingBatch:
     """A batch from sentences; `frame`: what stands around each, if not a beginning and an end."""
     before, after = frame or ((tokenizer.begin,), (tokenizer.end,))
-    tokens, valid = padded([[*before, *row.tokens, *after] for row in rows], tokenizer.pad)
+    tokens, valid = pad_rows([[*before, *row.tokens, *after] for row in rows], tokenizer.pad)
     time = tokens.shape[1]
     first = torch.tensor([n * time + place + len(before) for n, row in enumerate(rows) for place in row.first])
     tags = torch.tensor([tag for row in rows for tag in row.tags])
     extras = spellings(rows, valid.shape) if rows[0].letters else {}
-    return Sentences(tokens, valid, first, tags, extras)
+    return TaggingBatch(tokens, valid, first, tags, extras)
 
 
-def spellings(rows: Sequence[Row], shape: Sequence[int]) -> dict[str, Tensor]:
+def spellings(rows: Sequence[TaggedWords], shape: Sequence[int]) -> dict[str, Tensor]:
     """Every word of a batch once, and which of them each token belongs to; 0 is for what isn't a word."""
     known: dict[tuple[int, ...], int] = {(1,): 0}
     which = torch.zeros(tuple(shape), dtype=torch.long)
@@ -207,38 +207,38 @@ def spellings(rows: Sequence[Row], shape: Sequence[int]) -> dict[str, Tensor]:
         ends = [*row.first[1:], len(row.tokens)]
         for word, begin, end in zip(row.letters, row.first, ends, strict=True):
             which[n, begin + 1 : end + 1] = known.setdefault(tuple(word), len(known))
-    table, _ = padded([list(word) for word in known], 0)
+    table, _ = pad_rows([list(word) for word in known], 0)
     return {"spellings": table, "spelled": which}
 
 
-class Tag(Task[Sentences]):
+class TaggingTask(Task[TaggingBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "accuracy", True
     sorted_by = ("text",)
 
-    def made(self, rows: list[int], chance: Random) -> Sentences:
-        return collected([self._row(n, chance) for n in rows], self.tokenizer)
+    def make_batch(self, rows: list[int], chance: Random) -> TaggingBatch:
+        return collect([self._row(n, chance) for n in rows], self.tokenizer)
 
-    def _row(self, n: int, chance: Random) -> Row:
+    def _row(self, n: int, chance: Random) -> TaggedWords:
         columns, forget = self.columns, self.spec.forget
         tokens = columns["text"][n]
         if forget:
             tokens = [self.tokenizer.unknown if chance.random() < forget else token for token in tokens]
         letters = words_of(columns["letters"][n]) if self.spec.spelling is not None else []
-        return Row(tokens, columns["first"][n], columns["tags"][n], letters)
+        return TaggedWords(tokens, columns["first"][n], columns["tags"][n], letters)
 
-    def size(self, batch: Sentences) -> int:
+    def size(self, batch: TaggingBatch) -> int:
         return len(batch.tags)
 
-    def loss(self, model: Model, batch: Sentences) -> Tensor:
+    def loss(self, model: Model, batch: TaggingBatch) -> Tensor:
         routing = self.route(model)
-        logits, tags = scored(model, batch, routing.probe), batch.tags.to(model.device)
+        logits, tags = score_tags(model, batch, routing.probe), batch.tags.to(model.device)
         found = F.cross_entropy(logits, tags, reduction="sum", label_smoothing=self.spec.smoothing)
         return found + routing.cost(len(tags))
 
-    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
-        found = Tagger(model, self.lexicon, self.spec).measured(self.validation, pulse)
+    def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
+        found = Tagger(model, self.lexicon, self.spec).measure(self.validation, pulse)
         return {name: value for name, value in found.items() if not isinstance(value, dict)}
 
 
@@ -253,7 +253,7 @@ def words_of(letters: Sequence[int]) -> list[list[int]]:
     return words[:-1]
 
 
-def scored(model: Model, batch: Sentences, probe: Probe | None = None) -> Tensor:
+def score_tags(model: Model, batch: TaggingBatch, probe: Probe | None = None) -> Tensor:
     """The scores of each word's tags: (words, tags)."""
     device = model.device
     extras = {name: tensor.to(device) for name, tensor in batch.extras.items()}
@@ -262,13 +262,13 @@ def scored(model: Model, batch: Sentences, probe: Probe | None = None) -> Tensor
 
 
 @dataclass
-class Tagger(Speaker):
+class Tagger(Pipeline):
     """A model that learned to label words, with its tokenizer and the labels."""
 
     usage: ClassVar[str] = "tag {} FILE"
     network: Model
     lexicon: Lexicon
-    spec: Tagging
+    spec: TaggingTaskSpec
 
     def tag(self, sentence: str | Sequence[str]) -> list[tuple[str, str]]:
         """Each word with its tag; plain text is cut into words and signs first."""
@@ -284,11 +284,11 @@ class Tagger(Speaker):
         tokenizer = self.lexicon.tokenizer
         frame = tokenizer.frame if self.lexicon.foreign else None
         rows = [
-            Row(
+            TaggedWords(
                 tokens,
                 first,
                 [0] * len(words),
-                [spelled(word, letters) for word in words] if self.spec.spelling else [],
+                [spell(word, letters) for word in words] if self.spec.spelling else [],
             )
             for words, (tokens, first) in zip(sentences, pieces(sentences, tokenizer), strict=True)
         ]
@@ -298,7 +298,7 @@ class Tagger(Speaker):
             pulse()
             group = order[begin : begin + ROWS]
             try:
-                best = scored(self.network, collected([rows[n] for n in group], tokenizer, frame)).argmax(-1)
+                best = score_tags(self.network, collect([rows[n] for n in group], tokenizer, frame)).argmax(-1)
             except InputError as error:
                 raise InputError(
                     f"a sentence of {len(rows[group[-1]].tokens)} tokens: {error.message}", error.hint
@@ -308,11 +308,11 @@ class Tagger(Speaker):
                 found[n], names = names[: len(rows[n].first)], names[len(rows[n].first) :]
         return [found[n] for n in range(len(rows))]
 
-    def measured(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
+    def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
         """Every measure on samples with their tags; words of a sentence are drawn together for the intervals."""
         numbers = {label: number for number, label in enumerate(self.lexicon.labels)}
         guessed = self.tag_all([sample["words"] for sample in samples], pulse)
         gold = [numbers[tag] for sample in samples for tag in sample["tags"]]
         guesses = [numbers[tag] for tags in guessed for tag in tags]
         groups = [n for n, sample in enumerate(samples) for _ in sample["tags"]]
-        return labelled(gold, guesses, self.lexicon.labels, groups)
+        return measure_labels(gold, guesses, self.lexicon.labels, groups)

@@ -19,7 +19,7 @@ from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
-from regard.decode.speaker import Speaker
+from regard.decode.pipeline import Pipeline
 from regard.errors import SpecError
 from regard.tasks.routing import BALANCE, Routing
 
@@ -37,11 +37,11 @@ class TaskSpec(Spec):
     special: ClassVar[tuple[str, ...]] = ()  # tokens that it needs beside the usual ones
     head: ClassVar[str | None] = None  # the kind of head that it answers with, where families have their own ways
 
-    def suited(self, model: ModelSpec) -> Self:
+    def adapt_to(self, model: ModelSpec) -> Self:
         """This task as a model of such a make can learn it."""
         return self
 
-    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+    def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         """A model that can learn this, made from what was asked for: mostly, one with another head."""
         return model
 
@@ -77,18 +77,18 @@ class TaskSpec(Spec):
         """The task on one corpus."""
         raise NotImplementedError
 
-    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
+    def choose_pipeline(self, model: ModelSpec) -> type[Pipeline]:
         """What a model of such a make is for its users, known before it is built."""
-        return Speaker
+        return Pipeline
 
-    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Any:
+    def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Any:
         """What a user asks, once the model has learned; `origin`: what came with the model, or with its start."""
         raise NotImplementedError
 
-    def insist_measurable(self, speaker: Any) -> None:
+    def insist_measurable(self, pipeline: Any) -> None:
         """Refuse what answers in a way that samples of this form can't measure."""
 
-    def evaluated(self, speaker: Any, samples: Sequence[Sample]) -> Mapping[str, Any]:
+    def measure(self, pipeline: Any, samples: Sequence[Sample]) -> Mapping[str, Any]:
         """Every measure of a trained model on samples that it hasn't seen, with intervals."""
         raise NotImplementedError
 
@@ -124,12 +124,12 @@ class Task(ABC, Generic[B]):
         What is in one, and what chance does to it, follows from its place alone.
         """
 
-        def made() -> Iterator[Place[B]]:
+        def make_all() -> Iterator[Place[B]]:
             for number, place, (chosen, share) in endless(self.order, epoch, position):
-                batch = self.made(chosen, Random(f"{self.seed}/{number}/{place}"))
+                batch = self.make_batch(chosen, Random(f"{self.seed}/{number}/{place}"))
                 yield Place(number, place, batch, share)
 
-        return ahead(made())
+        return ahead(make_all())
 
     def order(self, epoch: int) -> Iterator[tuple[Any, float]]:
         """What makes each batch of an epoch, and how much of the corpus is done with it: samples of like length."""
@@ -139,7 +139,7 @@ class Task(ABC, Generic[B]):
             yield rows, done / len(lengths)
 
     @abstractmethod
-    def made(self, rows: Any, chance: Random) -> B:
+    def make_batch(self, rows: Any, chance: Random) -> B:
         """A batch, from what the order says of it."""
 
     @abstractmethod
@@ -152,10 +152,10 @@ class Task(ABC, Generic[B]):
 
     def evaluate(self, model: Model, pulse: Pulse) -> Mapping[str, Any] | None:
         """Measures on what isn't trained on; None if there is nothing of the kind."""
-        return self.measured(model, pulse) if self.validation else None
+        return self.measure(model, pulse) if self.validation else None
 
     @abstractmethod
-    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
+    def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         """Measures on the samples that were kept for validation."""
 
     def route(self, model: Model, weight: float = BALANCE) -> Routing:

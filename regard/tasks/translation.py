@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.core.model import Factors, Model, ModelSpec
 from regard.core.probe import Probe
 from regard.core.spec import Rate
-from regard.data.batches import Batch, BatchSpec, assembled, padded
+from regard.data.batches import Batch, BatchSpec, make_batch, pad_rows
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
@@ -26,17 +26,17 @@ from regard.data.readers import Pair
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import SEPARATOR, Tokenizer
 from regard.decode.generation import Generation
-from regard.decode.pipeline import Translator
+from regard.decode.pipeline import Pipeline
 from regard.decode.prompted import Prompted
 from regard.decode.search import Search
-from regard.decode.speaker import Speaker
+from regard.decode.translator import Translator
 from regard.errors import SpecError
 from regard.tasks.entropy import cross_entropy, losses
-from regard.tasks.measures import Measured, ratio
+from regard.tasks.measures import Measure, ratio
 from regard.tasks.task import Pulse, Task, TaskSpec
 
 
-class Translation(TaskSpec):
+class TranslationTaskSpec(TaskSpec):
     """Learn to translate: with an encoder and a decoder, or with a decoder alone that reads `source [SEP] target`."""
 
     form: ClassVar[Form] = "pairs"
@@ -49,10 +49,10 @@ class Translation(TaskSpec):
     def special(self) -> tuple[str, ...]:  # type: ignore[override]
         return (SEPARATOR,) if self.joined else ()
 
-    def suited(self, model: ModelSpec) -> Self:
+    def adapt_to(self, model: ModelSpec) -> Self:
         return self.replace(joined=model.encoder is None)
 
-    def fitted(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+    def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         if model.decoder is None:
             raise SpecError("model: it has no decoder, and translation writes with one", "model=transformer-tiny")
         if self.joined and lexicon.tokenizers[0] is not lexicon.tokenizers[1]:
@@ -76,13 +76,13 @@ class Translation(TaskSpec):
         source, target = len(row["source"]) + 1, len(row["target"]) + 1  # with an end, and with a beginning
         return {"decoder": source + target - 1} if self.joined else {"encoder": source, "decoder": target}
 
-    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Translate:
-        return Translate(self, prepared, batches, seed)
+    def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> TranslationTask:
+        return TranslationTask(self, prepared, batches, seed)
 
-    def choose_speaker(self, model: ModelSpec) -> type[Speaker]:
+    def choose_pipeline(self, model: ModelSpec) -> type[Pipeline]:
         return Translator
 
-    def speaker(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Translator:
+    def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Translator:
         source, target = lexicon.tokenizers
         scorer = network if network.encoder is not None else Prompted(network)
         # what was trained here translates as its task says
@@ -91,16 +91,18 @@ class Translation(TaskSpec):
         search = self.search.replace(**told.for_translation)
         return Translator(scorer, source, target, search, told, lexicon.foreign)
 
-    def reported(self, measures: dict[str, Any], samples: Sequence[Sample], texts: Sequence[str]) -> dict[str, Any]:
+    def report_measures(
+        self, measures: dict[str, Any], samples: Sequence[Sample], texts: Sequence[str]
+    ) -> dict[str, Any]:
         """What there is to say of translations, by their measures."""
         return measures
 
-    def evaluated(self, speaker: Translator, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        measures, texts = evaluate(speaker, paired(samples))
-        return self.reported(measures, samples, texts)
+    def measure(self, pipeline: Translator, samples: Sequence[Sample]) -> Mapping[str, Any]:
+        measures, texts = evaluate_translator(pipeline, list_pairs(samples))
+        return self.report_measures(measures, samples, texts)
 
 
-def paired(samples: Sequence[Sample]) -> list[Pair]:
+def list_pairs(samples: Sequence[Sample]) -> list[Pair]:
     """Samples as pairs of texts."""
     return [(sample["source"], sample["target"]) for sample in samples]
 
@@ -118,40 +120,40 @@ class Scores:
     signatures: dict[str, str]
 
 
-class Translate(Task[Batch]):
+class TranslationTask(Task[Batch]):
     """The task on one prepared corpus."""
 
     goal, rising = "bleu", True
     sorted_by = ("source", "target")
 
-    def made(self, rows: list[int], chance: Random) -> Batch:
+    def make_batch(self, rows: list[int], chance: Random) -> Batch:
         source, target = self.lexicon.tokenizers
         whole = [self.columns["source"][n] for n in rows], [self.columns["target"][n] for n in rows]
-        sources, targets = cut(whole[0], source, chance), cut(whole[1], target, chance)
+        sources, targets = cut_anew(whole[0], source, chance), cut_anew(whole[1], target, chance)
         limits = self.prepared.limits
         for n, (one, other) in enumerate(zip(sources, targets, strict=True)) if limits else ():
             taken = self.spec.places({"source": one, "target": other})
             if any(size > limits.get(side, size) for side, size in taken.items()):
                 # smaller pieces are more of them: a sentence that has outgrown the positions stays whole
                 sources[n], targets[n] = whole[0][n], whole[1][n]
-        return assembled(sources, targets, source.pad, target.begin, target.end)
+        return make_batch(sources, targets, source.pad, target.begin, target.end)
 
     def size(self, batch: Batch) -> int:
         return batch.tokens
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         routing = self.route(model)
-        found = predicted(model, batch, self.lexicon.tokenizers[1], routing.probe)
+        found = predict(model, batch, self.lexicon.tokenizers[1], routing.probe)
         return cross_entropy(found.factors, found.targets, self.spec.smoothing) + routing.cost(batch.tokens)
 
-    def measured(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
-        translator = self.spec.speaker(model, self.lexicon)
-        measures, texts = evaluate(translator, paired(self.validation), pulse=pulse)
+    def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
+        translator = self.spec.pipeline(model, self.lexicon)
+        measures, texts = evaluate_translator(translator, list_pairs(self.validation), pulse=pulse)
         del measures["decoding_seconds"]  # a run that goes on must journal the same
-        return self.spec.reported(measures, self.validation, texts)
+        return self.spec.report_measures(measures, self.validation, texts)
 
 
-def cut(rows: list[list[int]], tokenizer: Tokenizer, chance: Random) -> list[list[int]]:
+def cut_anew(rows: list[list[int]], tokenizer: Tokenizer, chance: Random) -> list[list[int]]:
     """Sentences in other pieces where the tokenizer has dropout."""
     cutter = tokenizer.cutter
     return rows if cutter is None else [cutter(row, chance) for row in rows]
@@ -166,7 +168,7 @@ class Predictions:
     sizes: list[int]  # of each row
 
 
-def predicted(model: Model, batch: Batch, tokenizer: Tokenizer, probe: Probe | None = None) -> Predictions:
+def predict(model: Model, batch: Batch, tokenizer: Tokenizer, probe: Probe | None = None) -> Predictions:
     """The predictions of a batch; `tokenizer`: the target's, for a decoder alone, which reads both in one."""
     device = model.device
     if model.encoder is None:
@@ -189,12 +191,12 @@ def in_one(batch: Batch, tokenizer: Tokenizer) -> tuple[Tensor, Tensor, Tensor]:
         source = batch.source[row, : before - 1].tolist()  # without its end: the separator is one
         rows.append([*source, tokenizer.separator, *batch.target[row, 1:after].tolist()])
         kept.append(([False] * len(source)) + [True] * (after - 1))
-    tokens, valid = padded(rows, tokenizer.pad)
+    tokens, valid = pad_rows(rows, tokenizer.pad)
     flags = [row + [False] * (tokens.shape[1] - 1 - len(row)) for row in kept]
     return tokens, valid, torch.tensor(flags)
 
 
-def evaluate(
+def evaluate_translator(
     translator: Translator, pairs: Sequence[Pair], settings: Search | None = None, *, pulse: Pulse = lambda: None
 ) -> tuple[dict[str, Any], list[str]]:
     """Every measure of a translator on pairs of texts, and its translations."""
@@ -220,7 +222,7 @@ def evaluate(
 
 
 @torch.no_grad()
-def likelihood(network: Model, translator: Translator, pairs: Sequence[Pair], pulse: Pulse) -> Measured:
+def likelihood(network: Model, translator: Translator, pairs: Sequence[Pair], pulse: Pulse) -> Measure:
     """The mean cross-entropy of the references, in nats a token, without smoothing."""
     source, target = translator.source, translator.target
     sources, targets = source.encode([pair[0] for pair in pairs]), target.encode([pair[1] for pair in pairs])
@@ -230,8 +232,8 @@ def likelihood(network: Model, translator: Translator, pairs: Sequence[Pair], pu
         pulse()
         group = order[first : first + 64]
         rows = [sources[n] for n in group], [targets[n] for n in group]
-        batch = assembled(*rows, source.pad, target.begin, target.end, source.frame if translator.foreign else None)
-        found = predicted(network, batch, target)
+        batch = make_batch(*rows, source.pad, target.begin, target.end, source.frame if translator.foreign else None)
+        found = predict(network, batch, target)
         sums += [float(part.sum()) for part in losses(found.factors, found.targets).split(found.sizes)]
         counts += found.sizes
     return ratio(sums, counts)

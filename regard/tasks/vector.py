@@ -64,7 +64,7 @@ def unit(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Dense:
+class Projection:
     """A layer after pooling."""
 
     weight: Tensor  # (out, in)
@@ -206,4 +206,4 @@ def _step(origin: Origin, kind: str, path: str) -> Step:
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if shapes != wanted or not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
         raise CheckpointError(f"{path}/model.safetensors: it has {shapes}, and its config says {wanted}, all finite")
-    return Dense(tensors["linear.weight"], tensors.get("linear.bias"), ACTIVATIONS[named])
+    return Projection(tensors["linear.weight"], tensors.get("linear.bias"), ACTIVATIONS[named])

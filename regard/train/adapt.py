@@ -136,11 +136,11 @@ class Lora(AdaptSpec):
             if name not in whole:
                 weight.requires_grad_(False)
         for linear in chosen.values():
-            parametrize.register_parametrization(linear, "weight", LowRank(linear.weight, self.rank, self.scale))
+            parametrize.register_parametrization(linear, "weight", LoraWeight(linear.weight, self.rank, self.scale))
         for name in grown:
             part, _, own = name.rpartition(".")
             parametrize.register_parametrization(
-                model.get_submodule(part), own, Grown(weights[name], fresh.rows[name]), unsafe=True
+                model.get_submodule(part), own, GrownRows(weights[name], fresh.rows[name]), unsafe=True
             )
 
     def chosen(self, model: nn.Module, whole: Collection[str]) -> dict[str, nn.Linear]:
@@ -161,7 +161,7 @@ class Lora(AdaptSpec):
         return chosen
 
 
-class LowRank(nn.Module):
+class LoraWeight(nn.Module):
     """W + scale · up down: `down` starts as torch's own linear layers do, `up` at zero."""
 
     def __init__(self, weight: Tensor, rank: int, scale: float) -> None:
@@ -173,15 +173,15 @@ class LowRank(nn.Module):
         nn.init.kaiming_uniform_(self.down, a=math.sqrt(5))
 
     def forward(self, weight: Tensor) -> Tensor:
-        return changed(weight, self.down, self.up, self.scale)
+        return add_low_rank(weight, self.down, self.up, self.scale)
 
 
-def changed(weight: Tensor, down: Tensor, up: Tensor, scale: float) -> Tensor:
+def add_low_rank(weight: Tensor, down: Tensor, up: Tensor, scale: float) -> Tensor:
     """W + scale · up down: (out, in), from (out, rank) and (rank, in)."""
     return weight + (scale * up) @ down
 
 
-class Grown(nn.Module):
+class GrownRows(nn.Module):
     """A table of which the rows that it has gained are learned, and the others stay."""
 
     def __init__(self, weight: Tensor, known: int) -> None:
@@ -198,19 +198,19 @@ def adapters(model: nn.Module) -> dict[str, Tensor]:
     return {plain(name): weight.detach() for name, weight in model.named_parameters() if weight.requires_grad}
 
 
-def merged(
+def merge_lora(
     base: Mapping[str, Tensor], added: Mapping[str, Tensor], spec: Lora, fresh: Fresh = NOTHING
 ) -> dict[str, Tensor]:
     """The state dictionary of the plain model that a base and its adapters make.
 
     A base without any head takes the one that was trained.
     """
-    shapes = expected(base, added, spec, fresh)
+    shapes = expect_shapes(base, added, spec, fresh)
     _insist(misfits(shapes, added))
     result = dict(base)
-    for name in adapted(added):
+    for name in list_adapted(added):
         down, up = added[f"{name}{LORA}down"], added[f"{name}{LORA}up"]
-        result[f"{name}.weight"] = changed(base[f"{name}.weight"], down, up, spec.scale)
+        result[f"{name}.weight"] = add_low_rank(base[f"{name}.weight"], down, up, spec.scale)
     for name, tensor in added.items():
         if name.endswith(ROWS):
             table = name.removesuffix(ROWS)
@@ -220,17 +220,17 @@ def merged(
     return result
 
 
-def adapted(added: Collection[str]) -> list[str]:
+def list_adapted(added: Collection[str]) -> list[str]:
     """The names of the layers that have adapters."""
     return sorted({name.rpartition(LORA)[0] for name in added if LORA in name})
 
 
-def expected(
+def expect_shapes(
     base: Mapping[str, Tensor], added: Mapping[str, Tensor], spec: Lora, fresh: Fresh
 ) -> dict[str, tuple[int, ...]]:
     """The shapes that trained tensors must have beside this base; refused where base, names and spec disagree."""
     shapes: dict[str, tuple[int, ...]] = {}
-    layers, problems = adapted(added), []
+    layers, problems = list_adapted(added), []
     for name in layers:
         weight = base.get(f"{name}.weight")
         if weight is None or weight.dim() != 2:

@@ -24,7 +24,7 @@ from safetensors.torch import save as pack_tensors
 from torch import Tensor
 
 from regard.errors import CheckpointError
-from regard.files import ASIDE, aside, remove, reported, sync, write
+from regard.host.files import ASIDE, aside, explain_disk_errors, remove, sync, write
 
 FORMAT = 1
 MANIFEST, PART = "MANIFEST.json", "MANIFEST.part"
@@ -50,7 +50,7 @@ class Checkpoint:
             raise CheckpointError(f"{self.path / name}.safetensors: {error}") from None
 
     def json(self, name: str) -> dict[str, Any]:
-        found = _parsed(self.path / f"{name}.json", self.read(f"{name}.json"))
+        found = _parse(self.path / f"{name}.json", self.read(f"{name}.json"))
         return found
 
     def read(self, name: str) -> bytes:
@@ -85,10 +85,10 @@ class Store:
         files = {f"{name}.safetensors": pack_tensors(_plain(group)) for name, group in tensors.items()}
         files |= {f"{name}.json": json.dumps(content, sort_keys=True).encode() for name, content in data.items()}
         files |= more
-        with reported(self.folder, sum(map(len, files.values()))):
+        with explain_disk_errors(self.folder, sum(map(len, files.values()))):
             self.folder.mkdir(parents=True, exist_ok=True)
             written = self._write(step, files)
-            for old in self.numbered()[: -self.keep]:
+            for old in self.list_steps()[: -self.keep]:
                 if old.step not in spare:
                     discard(old.path)
         return written
@@ -118,7 +118,7 @@ class Store:
             discard(beside)
             self._put_back(old)
             raise
-        found = verified(place)
+        found = verify(place)
         self._put_back(old)
         return found
 
@@ -137,18 +137,18 @@ class Store:
 
     def latest(self) -> Checkpoint | None:
         """The newest one that is whole; those that aren't are named and stepped over. None: there is none at all."""
-        for found in reversed(self.numbered()):
+        for found in reversed(self.list_steps()):
             try:
-                return verified(found.path)
+                return verify(found.path)
             except CheckpointError as error:
                 self.warn(f"{error}; stepping back")
         return None
 
     def at(self, step: int) -> Checkpoint:
-        there = {found.step: found.path for found in self.numbered()}
+        there = {found.step: found.path for found in self.list_steps()}
         if step not in there:
             raise CheckpointError(f"{self.folder}/step-{step}: there is no such checkpoint")
-        return verified(there[step])
+        return verify(there[step])
 
     def clear(self) -> int:
         """Delete what a killed process left half-written, and finish what it left half-done; how many there were."""
@@ -168,11 +168,11 @@ class Store:
     def discard(self) -> bool:
         """Delete every checkpoint, and the folder if nothing else is in it; whether it is gone."""
         self.clear()
-        for found in self.numbered():
+        for found in self.list_steps():
             discard(found.path)
         return remove(self.folder, lambda name: name == "latest")
 
-    def numbered(self) -> list[Checkpoint]:
+    def list_steps(self) -> list[Checkpoint]:
         """Every finished folder in the order of its step, whatever the clock says; unverified."""
         if not self.folder.exists():
             return []
@@ -195,7 +195,7 @@ def discard(path: Path) -> bool:
     return remove(path, listed.__contains__)
 
 
-def verified(path: Path) -> Checkpoint:
+def verify(path: Path) -> Checkpoint:
     """A checkpoint, after reading every byte of it; an error names the file that is wrong."""
     listed = manifest(path)
     match = FOLDER.fullmatch(path.name)
@@ -215,7 +215,7 @@ def verified(path: Path) -> Checkpoint:
 
 def manifest(path: Path, name: str = MANIFEST) -> dict[str, Any]:
     """What a checkpoint should hold."""
-    listed = _parsed(path / name, _content(path / name, LARGEST_JSON))
+    listed = _parse(path / name, _content(path / name, LARGEST_JSON))
     version, step, files = listed.get("format_version"), listed.get("step"), listed.get("files")
     if type(version) is not int or version < 1:
         raise CheckpointError(f"{path / MANIFEST}: damaged")
@@ -238,7 +238,7 @@ def _content(path: Path, most: int | None = None) -> bytes:
         raise CheckpointError(f"{path}: {error.strerror}") from None
 
 
-def _parsed(path: Path, content: bytes) -> dict[str, Any]:
+def _parse(path: Path, content: bytes) -> dict[str, Any]:
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import DataError
-from regard.files import aside
+from regard.host.files import aside
 
 if TYPE_CHECKING:
     from regard.train.trainer import Moment, TrainSpec
@@ -32,17 +32,17 @@ class Step:
 class Listener:
     """Hears what happens; what it doesn't care for, it leaves as it is."""
 
-    def began(self, moment: Moment, spec: TrainSpec) -> None: ...
+    def on_start(self, moment: Moment, spec: TrainSpec) -> None: ...
 
-    def stepped(self, step: Step, moment: Moment) -> None: ...
+    def on_step(self, step: Step, moment: Moment) -> None: ...
 
-    def evaluating(self, moment: Moment) -> None: ...
+    def on_evaluation_start(self, moment: Moment) -> None: ...
 
-    def evaluated(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None: ...
+    def on_evaluation(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None: ...
 
-    def saved(self, path: Path) -> None: ...
+    def on_save(self, path: Path) -> None: ...
 
-    def ended(self, moment: Moment) -> None: ...
+    def on_end(self, moment: Moment) -> None: ...
 
 
 class Journal(Listener):
@@ -51,7 +51,7 @@ class Journal(Listener):
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def began(self, moment: Moment, spec: TrainSpec) -> None:
+    def on_start(self, moment: Moment, spec: TrainSpec) -> None:
         """Forget what came after the checkpoint that a run goes on from: it will come again."""
         text = self.path.read_bytes() if self.path.exists() else b""
         last = {"evaluation": moment.evaluated}  # a step may be saved before it is evaluated
@@ -66,14 +66,14 @@ class Journal(Listener):
         os.replace(beside, self.path)
         self.file = self.path.open("a", buffering=1)
 
-    def stepped(self, step: Step, moment: Moment) -> None:
+    def on_step(self, step: Step, moment: Moment) -> None:
         self.file.write(json.dumps({"event": "step"} | asdict(step)) + "\n")
 
-    def evaluated(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
+    def on_evaluation(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
         told = {"event": "evaluation", "step": moment.step, "seconds": moment.seconds, "best": best, **measures}
         self.file.write(json.dumps(told) + "\n")
 
-    def ended(self, moment: Moment) -> None:
+    def on_end(self, moment: Moment) -> None:
         self.file.close()
 
 
@@ -108,19 +108,19 @@ class Board(Listener):
 
         return find_spec("tensorboard") is not None
 
-    def began(self, moment: Moment, spec: TrainSpec) -> None:
+    def on_start(self, moment: Moment, spec: TrainSpec) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         self.writer = SummaryWriter(str(self.folder), purge_step=moment.step + 1 if moment.step else None)
 
-    def stepped(self, step: Step, moment: Moment) -> None:
+    def on_step(self, step: Step, moment: Moment) -> None:
         for name in ("loss", "rate", "gradient", "tokens_per_second"):
             self.writer.add_scalar(f"train/{name}", vars(step)[name], step.step)
 
-    def evaluated(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
+    def on_evaluation(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
         for name, value in measures.items():
             if isinstance(value, int | float):
                 self.writer.add_scalar(f"validation/{name}", value, moment.step)
 
-    def ended(self, moment: Moment) -> None:
+    def on_end(self, moment: Moment) -> None:
         self.writer.close()

@@ -94,7 +94,7 @@ def groups(model: nn.Module, decay: float, layerwise: float = 1.0) -> list[dict[
     Where lower blocks learn more slowly (Howard & Ruder 2018), that is so for each `factor` of the rate, from the head
     down: a block's is `layerwise` times that of the block above it.
     """
-    below, spared = levels(model), undecayed(model)
+    below, spared = levels(model), list_undecayed(model)
     found: dict[tuple[float, bool], list[Tensor]] = {}
     for name, weight in model.named_parameters():
         if weight.requires_grad:
@@ -106,7 +106,7 @@ def groups(model: nn.Module, decay: float, layerwise: float = 1.0) -> list[dict[
     ]
 
 
-def undecayed(model: nn.Module) -> set[str]:
+def list_undecayed(model: nn.Module) -> set[str]:
     """The names of the weights that parts keep from decay."""
     return {
         f"{path}.{name}".removeprefix(".")
@@ -141,7 +141,7 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
         group["lr"] = rate * group["factor"]
 
 
-def packed(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+def pack(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
     """The optimizer's state as tensors: `decoder.blocks.0.mix.inner.query.weight/exp_avg`."""
     found: dict[str, Tensor] = {}
     for name, weight in model.named_parameters():

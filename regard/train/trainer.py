@@ -29,7 +29,7 @@ from regard.tasks.task import Place, Task
 from regard.train.adapt import NOTHING, AdaptSpec, Fresh, adapters, freeze, restore
 from regard.train.checkpoint import Checkpoint, Files, Store
 from regard.train.listener import Listener, Step
-from regard.train.optimizer import AdamW, OptimizerSpec, packed, set_rate, unpack
+from regard.train.optimizer import AdamW, OptimizerSpec, pack, set_rate, unpack
 from regard.train.schedule import Linear, ScheduleSpec
 
 
@@ -199,8 +199,8 @@ class Trainer:
         """Tell every listener that it begins, and each that heard so that it has ended, whatever happened."""
         with ExitStack() as stack:
             for listener in self.listeners:
-                listener.began(self.moment, self.spec)
-                stack.callback(listener.ended, self.moment)
+                listener.on_start(self.moment, self.spec)
+                stack.callback(listener.on_end, self.moment)
             yield
 
     def _ended(self) -> Literal["budget", "patience"] | None:
@@ -253,7 +253,7 @@ class Trainer:
         ended = time.monotonic()
         moment.seconds, moment.clock = ended - self.began, self._clock(lap)
         speed = tokens / max(ended - started, 1e-9)
-        self._tell("stepped", Step(moment.step, loss, rate, gradient, moment.tokens, moment.seconds, speed), moment)
+        self._tell("on_step", Step(moment.step, loss, rate, gradient, moment.tokens, moment.seconds, speed), moment)
 
     def _backward(self, place: Place[Any], tokens: int) -> float:
         """Add a batch's gradient; its part of the loss."""
@@ -310,10 +310,10 @@ class Trainer:
     def _evaluate(self) -> bool:
         """Measure the model as it will be used; whether it is among the best."""
         moment, started = self.moment, time.monotonic()
-        self._tell("evaluating", moment)
+        self._tell("on_evaluation_start", moment)
         self.model.eval()
         try:
-            with self.averaged():
+            with self.use_average():
                 measures = self.task.evaluate(self.model, self._pulse)
         except Interrupted:
             self._heed()
@@ -328,7 +328,7 @@ class Trainer:
             return False
         self.measures = measures
         better = self._rank(float(measures[self.task.goal]))
-        self._tell("evaluated", moment, measures, better)
+        self._tell("on_evaluation", moment, measures, better)
         return any(step == moment.step for _, step in moment.ranking)
 
     def _unmeasured(self, error: RegardError) -> RegardError:
@@ -352,7 +352,7 @@ class Trainer:
         return better
 
     @contextmanager
-    def averaged(self) -> Iterator[None]:
+    def use_average(self) -> Iterator[None]:
         """The running average in the weights' place, for as long as it takes."""
         own = [weight.data for weight in self.weights]
         for weight, mean in zip(self.weights, self.mean or own, strict=True):
@@ -368,7 +368,7 @@ class Trainer:
         if self.store is None or self.saved == self.moment.step:
             return
         tensors: dict[str, Mapping[str, Tensor]] = {
-            "optimizer": packed(self.optimizer, self.model),
+            "optimizer": pack(self.optimizer, self.model),
             "generators": generators(self.model.device),
         }
         state = {**self.identity, "moment": asdict(self.moment)}
@@ -385,7 +385,7 @@ class Trainer:
         spare = [step for _, step in self.moment.ranking]
         written = self.store.save(self.moment.step, tensors, data, self.files, spare)
         self.saved = self.moment.step
-        self._tell("saved", written.path)
+        self._tell("on_save", written.path)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Be again where a checkpoint was saved."""
@@ -407,7 +407,7 @@ class Trainer:
             self.moment = TypeAdapter(Moment).validate_python({"clock": told.get("seconds", 0.0)} | told)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{checkpoint.path}/state.json: {error}") from None
-        there = {found.step for found in Store(checkpoint.path.parent).numbered()}
+        there = {found.step for found in Store(checkpoint.path.parent).list_steps()}
         ranking = self.moment.ranking
         self.moment.ranking = [pair for pair in ranking if math.isfinite(pair[0]) and pair[1] in there]
         self.saved = self.moment.step

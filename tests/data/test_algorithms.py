@@ -15,10 +15,10 @@ from regard.data.corpora.algorithms import (
     Problem,
     Split,
     adding,
+    choose_split,
     natural,
     problems,
-    split_of,
-    written,
+    write_digits,
 )
 from regard.errors import SpecError
 
@@ -106,12 +106,12 @@ def test_either_number_may_be_the_longer_one() -> None:
     ],
 )
 def test_numbers_look_as_they_should(places: str, reverse: bool, texts: list[str]) -> None:
-    assert [" ".join(written(value, places, reverse)) for value in (123, 45, 168)] == texts
+    assert [" ".join(write_digits(value, places, reverse)) for value in (123, 45, 168)] == texts
 
 
 def test_a_carry_has_the_letter_next_to_the_others() -> None:
-    assert " ".join(written(1005, "dcba", reverse=False)) == "a 1 b 0 c 0 d 5"
-    assert " ".join(written(1005, "abcd", reverse=True)) == "a 5 b 0 c 0 d 1"
+    assert " ".join(write_digits(1005, "dcba", reverse=False)) == "a 1 b 0 c 0 d 5"
+    assert " ".join(write_digits(1005, "abcd", reverse=True)) == "a 5 b 0 c 0 d 1"
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -213,7 +213,7 @@ def test_a_sum_in_other_letters_is_the_same_problem() -> None:
 
 def test_shares_are_as_told() -> None:
     random = Random(0)
-    found = [split_of(ALGORITHMS["copy"](random, 12)) for _ in range(4000)]
+    found = [choose_split(ALGORITHMS["copy"](random, 12)) for _ in range(4000)]
     assert 0.88 < found.count("train") / 4000 < 0.92
     assert all(0.04 < found.count(split) / 4000 < 0.06 for split in SPLITS[1:])
 

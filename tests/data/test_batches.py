@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard.data.batches import POOL, RUN, BatchSpec, ahead, assembled, endless
+from regard.data.batches import POOL, RUN, BatchSpec, ahead, endless, make_batch
 from regard.errors import DataError
 
 CHANCE = random.Random(0)
@@ -80,7 +80,7 @@ def test_nothing_that_fits_is_an_error() -> None:
 
 
 def test_a_batch_is_two_rectangles_with_begin_and_end() -> None:
-    batch = assembled([[7, 8], [9]], [[5], [6, 6, 6]], pad=0, begin=2, end=3)
+    batch = make_batch([[7, 8], [9]], [[5], [6, 6, 6]], pad=0, begin=2, end=3)
     assert batch.source.tolist() == [[7, 8, 3], [9, 3, 0]]
     assert batch.target.tolist() == [[2, 5, 3, 0, 0], [2, 6, 6, 6, 3]]
     assert batch.source_valid.tolist() == [[True, True, True], [True, True, False]]

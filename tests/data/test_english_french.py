@@ -14,14 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.corpora.english_french import Pair, Split, Word, lemmas, pairs, patterns
+from regard.data.corpora.english_french import BilingualPair as Pair
+from regard.data.corpora.english_french import Split, Word, lemmas, pairs, patterns
 from regard.data.corpora.english_french.agreement import four
 from regard.data.corpora.english_french.conjugation import conjugate
-from regard.data.corpora.english_french.inflection import graded, past, with_s
+from regard.data.corpora.english_french.inflection import add_degree, past, with_s
 from regard.data.corpora.english_french.lexicon import lexicon
 from regard.data.corpora.english_french.numeral import in_english, in_french
 from regard.data.corpora.english_french.pattern import FIRST, compose
-from regard.data.corpora.english_french.stream import held_out, sentences
+from regard.data.corpora.english_french.stream import is_held_out, sentences
 from regard.data.corpora.english_french.word import CONTENT, TAGS
 
 SENTENCES = [
@@ -206,7 +207,7 @@ def test_english_is_inflected() -> None:
     assert [past(verb) for verb in ("like", "cry", "stop", "play", "visit", "look")] == [
         "liked", "cried", "stopped", "played", "visited", "looked",
     ]  # fmt: skip
-    assert [graded(word, "er") for word in ("small", "big", "happy", "simple")] == [
+    assert [add_degree(word, "er") for word in ("small", "big", "happy", "simple")] == [
         "smaller",
         "bigger",
         "happier",
@@ -307,7 +308,7 @@ def test_an_unknown_split_is_refused() -> None:
 def test_training_never_sees_a_combination_that_is_held_out() -> None:
     for split in SPLITS:
         for pair in some(split)[:2000]:
-            assert any(held_out(pair.pattern, lemma) for lemma in pair.lemmas) == (split == "combinations")
+            assert any(is_held_out(pair.pattern, lemma) for lemma in pair.lemmas) == (split == "combinations")
 
 
 def test_training_still_sees_every_pattern_and_every_word() -> None:

@@ -8,11 +8,12 @@ from itertools import islice
 
 import pytest
 
-from regard.data.corpora.english_french import Pair, Split, Word, pairs
+from regard.data.corpora.english_french import BilingualPair as Pair
+from regard.data.corpora.english_french import Split, Word, pairs
 from regard.data.corpora.english_french.lexicon import lexicon, nouns_of
 from regard.data.corpora.english_french.pattern import Level, compose
 from regard.data.corpora.english_french.stream import sentences
-from regard.data.corpora.grammaticality import ALONE, CORRECT, LABELS, MISTAKES, PURE, lowered, samples, text
+from regard.data.corpora.grammaticality import ALONE, CORRECT, LABELS, MISTAKES, PURE, lower, samples, text
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test", "combinations")
 
@@ -24,7 +25,7 @@ def some(split: Split, seed: int = 0, level: Level = "full", count: int = 2000) 
 
 def edits(label: str, words: tuple[Word, ...]) -> list[str]:
     """All sentences that a mistake makes of one."""
-    return [text(edited) for edited in MISTAKES[label]([lowered(words[0]), *words[1:]])]
+    return [text(edited) for edited in MISTAKES[label]([lower(words[0]), *words[1:]])]
 
 
 def made(pattern: str, choices: str) -> Pair:

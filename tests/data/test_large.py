@@ -20,7 +20,7 @@ from regard.data.corpus import CorpusSpec
 from regard.data.prepared import prepare
 from regard.data.tokenizer import TokenizerSpec
 from regard.tasks.translation import Translation
-from regard.machine import peak_memory
+from regard.host.machine import peak_memory
 
 for name in sys.argv[1:]:
     folder = Path(name)

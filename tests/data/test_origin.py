@@ -9,9 +9,9 @@ import pytest
 
 from regard.data.origin import Origin
 from regard.errors import CheckpointError
-from regard.exchange import keep
-from regard.hub.load import imported
-from regard.noun import parts
+from regard.hub.load import import_folder
+from regard.runs.convert import keep
+from regard.runs.load import load_bundle
 from tests.parity.test_hub import made
 
 BESIDE = {
@@ -36,8 +36,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_what_came_with_a_model_is_kept_with_it_to_the_byte(folder: Path, tmp_path: Path) -> None:
     (folder / "pytorch_model.bin").unlink()
-    keep(imported(folder), tmp_path / "kept")
-    found = parts(str(tmp_path / "kept"), "cpu").origin
+    keep(import_folder(folder), tmp_path / "kept")
+    found = load_bundle(str(tmp_path / "kept"), "cpu").origin
     assert found is not None
     assert found.files.items() >= BESIDE.items()
     assert found.files["config.json"] == (folder / "config.json").read_bytes()

@@ -17,11 +17,11 @@ from regard.data.prepared import prepare
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import CheckpointError, DataError, SpecError
 from regard.models import preset
-from regard.run import Run
-from regard.tasks.language import Language
+from regard.runs.folder import Run
+from regard.runs.train import train
+from regard.tasks.language import LanguageTaskSpec
 from regard.tasks.task import TaskSpec
-from regard.tasks.translation import Translation
-from regard.training import train
+from regard.tasks.translation import TranslationTaskSpec
 
 PLACES = 12
 SMALL = {"width": 16, "depth": 1, "heads": 2}
@@ -126,7 +126,7 @@ def test_pieces_that_dropout_makes_smaller_never_outgrow_the_positions(tmp_path:
     texts = ["green cats sleep\tles chats verts dorment\n"] * 40
     (tmp_path / "a.tsv").write_text("".join(texts))
     corpus = CorpusSpec.parse({"kind": "files", "train": {"kind": "tsv", "path": "a.tsv"}})
-    spec, task = TokenizerSpec(vocabulary=60, dropout=0.9), Translation()
+    spec, task = TokenizerSpec(vocabulary=60, dropout=0.9), TranslationTaskSpec()
     folders = (tmp_path, tmp_path / "data")
     position = {"kind": "learned", "context": 8}
     model = preset("transformer-tiny", vocabulary=60, **SMALL, position=position).build("meta")
@@ -142,7 +142,7 @@ def test_a_text_that_comes_back_altered_is_told_when_its_tokens_are_learned(tmp_
     for pieces, count in (("bpe", 2), ("byte-bpe", 0)):
         folder = tmp_path / pieces
         corpus = CorpusSpec.parse({"kind": "files", "train": train})
-        _, log = prepare(corpus, Language(), TokenizerSpec.parse({"pieces": pieces}), 50, tmp_path, folder)
+        _, log = prepare(corpus, LanguageTaskSpec(), TokenizerSpec.parse({"pieces": pieces}), 50, tmp_path, folder)
         assert log.kept == 4
         assert log.reasons == ({"altered by bpe": 2} if count else {})
         if count:
@@ -157,9 +157,9 @@ def test_a_recurrence_that_reads_on_and_on_needs_positions_without_end() -> None
     limited = spec.replace(decoder=spec.decoder.replace(embedding=tokens))
     lexicon: Any = None
     with pytest.raises(SpecError, match="positions end at 50"):
-        Language(context=10, carry=True).fitted(limited, lexicon)
-    assert Language(context=10).fitted(limited, lexicon) == limited
-    assert Language(context=10, carry=True).fitted(spec, lexicon) == spec
+        LanguageTaskSpec(context=10, carry=True).fit_model(limited, lexicon)
+    assert LanguageTaskSpec(context=10).fit_model(limited, lexicon) == limited
+    assert LanguageTaskSpec(context=10, carry=True).fit_model(spec, lexicon) == spec
 
 
 def test_scattered_positions_end_with_their_places_in_training_and_with_their_table_in_use() -> None:
@@ -183,7 +183,7 @@ def test_a_sample_takes_what_its_row_has() -> None:
     ):
         taken = TaskSpec.parse(kind).places(row)
         assert taken == ({"encoder": 3, "decoder": 4} if kind == "translation" else dict.fromkeys(taken, 5))
-    joined = Translation(joined=True).places({"source": [4, 5], "target": [6, 7, 8]})
+    joined = TranslationTaskSpec(joined=True).places({"source": [4, 5], "target": [6, 7, 8]})
     assert joined == {"decoder": 6}  # source, separator, target
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.corpora.english_french.stream import split_by
+from regard.data.corpora.english_french.stream import split_by_text
 from regard.data.corpora.python_stdlib import Split, documents, names
 from regard.errors import DataError
 
@@ -54,7 +54,7 @@ def test_splits_share_nothing_and_have_their_shares() -> None:
     [("json/decoder.py", "train"), ("ast.py", "train"), ("pathlib.py", "validation"), ("enum.py", "test")],
 )
 def test_the_split_of_a_file_is_the_same_on_every_machine(name: str, split: Split) -> None:
-    assert split_by(name) == split
+    assert split_by_text(name) == split
 
 
 def test_tests_and_what_the_machine_adds_are_left_out(tmp_path: Path) -> None:

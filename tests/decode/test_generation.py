@@ -14,9 +14,9 @@ from tokenizers import models, pre_tokenizers, processors
 
 from regard.data.lexicon import Lexicon
 from regard.errors import CheckpointError, DataError, RegardError, SpecError
-from regard.exchange import keep
-from regard.hub.load import imported
-from regard.noun import load
+from regard.hub.load import import_folder
+from regard.runs.convert import keep
+from regard.runs.load import load
 from tests.parity.test_hub import LLAMA, MARIAN
 from tests.test_cli import regard
 
@@ -102,13 +102,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_translator_of_others_writes_as_transformers_does(tmp_path: Path, name: str) -> None:
     model = saved(tmp_path / "model", "marian", **SETTINGS[name])
-    keep(imported(tmp_path / "model"), tmp_path / "kept")
+    keep(import_folder(tmp_path / "model"), tmp_path / "kept")
     ends = SETTINGS[name].get("eos_token_id", [1])
     expected = [theirs(model, text, tuple(ends)) for text in TEXTS]
     for noun in ("model", "kept"):
-        speaker = load(str(tmp_path / noun))
+        pipeline = load(str(tmp_path / noun))
         drop = {WORDS[end] for end in ends}
-        found = [[piece for piece in speaker.translate(text).tokens if piece not in drop] for text in TEXTS]
+        found = [[piece for piece in pipeline.translate(text).tokens if piece not in drop] for text in TEXTS]
         assert found == expected
 
 
@@ -118,29 +118,29 @@ ALONE = ("greedy", "several ends", "suppressed", "not first", "bad words", "no r
 @pytest.mark.parametrize("name", ALONE)
 def test_a_writer_of_others_writes_as_transformers_does(tmp_path: Path, name: str) -> None:
     model = saved(tmp_path / "model", "llama", **SETTINGS[name], do_sample=False)
-    keep(imported(tmp_path / "model"), tmp_path / "kept")
+    keep(import_folder(tmp_path / "model"), tmp_path / "kept")
     ends = SETTINGS[name].get("eos_token_id", [1])
     expected = [theirs(model, text, tuple(ends)) for text in TEXTS]
     for noun in ("model", "kept"):
-        speaker = load(str(tmp_path / noun))
+        pipeline = load(str(tmp_path / noun))
         drop = {WORDS[end] for end in ends}
-        assert [[piece for piece in speaker.write(text)[0].tokens if piece not in drop] for text in TEXTS] == expected
+        assert [[piece for piece in pipeline.write(text)[0].tokens if piece not in drop] for text in TEXTS] == expected
 
 
 def test_what_a_user_says_wins_and_what_nobody_says_is_the_models(tmp_path: Path) -> None:
     said = {"num_beams": 3, "length_penalty": 0.5, "max_length": 11}
     saved(tmp_path / "one", "marian", **said)
-    speaker = load(str(tmp_path / "one"))
-    assert (speaker.search.beam, speaker.search.length, speaker.search.alpha) == (3, "power", 0.5)
-    assert speaker.settings({}).beam == 3
-    assert speaker.settings({"best": 4}).beam == 4
-    assert speaker.settings({"beam": 1, "alpha": 0.9}).alpha == 0.9
+    pipeline = load(str(tmp_path / "one"))
+    assert (pipeline.search.beam, pipeline.search.length, pipeline.search.alpha) == (3, "power", 0.5)
+    assert pipeline.settings({}).beam == 3
+    assert pipeline.settings({"best": 4}).beam == 4
+    assert pipeline.settings({"beam": 1, "alpha": 0.9}).alpha == 0.9
     (tmp_path / "in.txt").write_text("".join(f"{text}\n" for text in TEXTS))
     plain = regard("translate", str(tmp_path / "one"), str(tmp_path / "in.txt"))
     assert plain.returncode == 0, plain.stderr
-    assert plain.stdout.splitlines() == [speaker.translate(text).text for text in TEXTS]
+    assert plain.stdout.splitlines() == [pipeline.translate(text).text for text in TEXTS]
     greedy = regard("translate", str(tmp_path / "one"), str(tmp_path / "in.txt"), "--beam", "1")
-    assert greedy.stdout.splitlines() == [speaker.translate(text, beam=1).text for text in TEXTS]
+    assert greedy.stdout.splitlines() == [pipeline.translate(text, beam=1).text for text in TEXTS]
 
 
 def test_a_limit_that_a_user_says_wins_over_both_of_the_models(tmp_path: Path) -> None:
@@ -153,14 +153,14 @@ def test_a_limit_that_a_user_says_wins_over_both_of_the_models(tmp_path: Path) -
     said = regard("generate", str(tmp_path / "llama"), "--prompt", "w1", "--json", "--tokens", "5")
     assert len(json.loads(said.stdout)["tokens"]) == 5
     saved(tmp_path / "marian", "marian", min_length=9, max_length=13)
-    speaker = load(str(tmp_path / "marian"))
-    assert (speaker.search.minimum, speaker.search.maximum) == (8, 12)
-    assert speaker.settings({"maximum": 5}).minimum == 5
-    assert speaker.settings({"minimum": 20}).maximum == 20
-    assert speaker.settings({"minimum": 0}).minimum == 0
-    assert len(speaker.translate(TEXTS[0], maximum=3).tokens) <= 4
+    pipeline = load(str(tmp_path / "marian"))
+    assert (pipeline.search.minimum, pipeline.search.maximum) == (8, 12)
+    assert pipeline.settings({"maximum": 5}).minimum == 5
+    assert pipeline.settings({"minimum": 20}).maximum == 20
+    assert pipeline.settings({"minimum": 0}).minimum == 0
+    assert len(pipeline.translate(TEXTS[0], maximum=3).tokens) <= 4
     with pytest.raises(SpecError, match="minimum"):
-        speaker.settings({"minimum": 9, "maximum": 3})
+        pipeline.settings({"minimum": 9, "maximum": 3})
 
 
 @pytest.mark.parametrize("kind", ["marian", "llama"])
@@ -170,9 +170,9 @@ def test_a_maximum_in_the_file_counts_before_a_minimum_as_in_transformers(tmp_pa
         json.dumps({"eos_token_id": 1, "do_sample": False, "min_new_tokens": 9, "max_new_tokens": 4})
     )
     model.generation_config.update(max_new_tokens=4, suppress_tokens=[1])
-    speaker = load(str(tmp_path))
+    pipeline = load(str(tmp_path))
     for text in TEXTS:
-        found = speaker.translate(text) if kind == "marian" else speaker.write(text)[0]
+        found = pipeline.translate(text) if kind == "marian" else pipeline.write(text)[0]
         assert found.tokens[:4] == theirs(model, text)
 
 
@@ -195,9 +195,9 @@ def test_an_older_config_says_it_where_there_is_no_other_file(tmp_path: Path) ->
     (tmp_path / "generation_config.json").unlink()
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"num_beams": 6, "bad_words_ids": [[0]]}))
-    speaker = load(str(tmp_path))
-    assert speaker.search.beam == 6
-    assert speaker.generation.banned == ((0,),)
+    pipeline = load(str(tmp_path))
+    assert pipeline.search.beam == 6
+    assert pipeline.generation.banned == ((0,),)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_tokens_that_the_model_does_not_have_are_refused_by_name(
 def test_an_end_that_nothing_reaches_is_left_out_and_the_kept_model_loads(tmp_path: Path, told: Any) -> None:
     saved(tmp_path / "model", "llama")
     (tmp_path / "model" / "generation_config.json").write_text(json.dumps({"eos_token_id": told}))
-    keep(imported(tmp_path / "model"), tmp_path / "kept")
+    keep(import_folder(tmp_path / "model"), tmp_path / "kept")
     for noun in ("model", "kept"):
         assert load(str(tmp_path / noun)).tokenizer.ends == ((3, 1) if told not in (99, [99]) else (1,))
 
@@ -282,15 +282,15 @@ def test_a_config_whose_tokens_nothing_reaches_is_refused_when_it_comes_in(tmp_p
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {key: 99}))
     with pytest.raises(DataError, match=f"config.json: {name}: 99 isn't a token of 30"):
-        imported(tmp_path)
+        import_folder(tmp_path)
 
 
 def test_every_end_is_kept_with_a_lexicon_and_older_ones_load(tmp_path: Path) -> None:
     saved(tmp_path / "model", "llama", eos_token_id=[3, 1])
-    keep(imported(tmp_path / "model"), tmp_path / "kept")
+    keep(import_folder(tmp_path / "model"), tmp_path / "kept")
     assert load(str(tmp_path / "model")).tokenizer.ends == (3, 1)
     assert load(str(tmp_path / "kept")).tokenizer.ends == (3, 1)
-    words = imported(tmp_path / "model").tokenizers
+    words = import_folder(tmp_path / "model").tokenizers
     assert words is not None
     files = Lexicon(words, foreign=True).files()
     facts = json.loads(files["lexicon.json"])

@@ -10,9 +10,9 @@ import torch
 from regard.core.model import Model
 from regard.data.tokenizer import TokenizerSpec
 from regard.decode.filters import special_tokens
-from regard.decode.pipeline import Translator, Wishes, ensemble, limit
 from regard.decode.prompted import Prompted
 from regard.decode.search import Search
+from regard.decode.translator import Translator, Wishes, ensemble, limit
 from regard.errors import InputError, RegardError
 from regard.models import preset
 
@@ -22,7 +22,7 @@ TOKENIZER = TokenizerSpec(pieces="word", vocabulary=50).train(WORDS)
 JOINED = TokenizerSpec(pieces="word", vocabulary=50).train(WORDS, ["[SEP]"])  # for a decoder alone
 
 
-def speaker(seed: int = 0, kind: str = "transformer-tiny") -> Translator:
+def pipeline(seed: int = 0, kind: str = "transformer-tiny") -> Translator:
     torch.manual_seed(seed)
     sizes = {"width": 16, "depth": 1, "vocabulary": len(TOKENIZER)}
     more = {"heads": 2, "hidden": 32} if kind == "transformer-tiny" else {}
@@ -35,7 +35,7 @@ def speaker(seed: int = 0, kind: str = "transformer-tiny") -> Translator:
 @pytest.mark.parametrize("kind", ["transformer-tiny", "seq2seq", "luong-feed"])
 @pytest.mark.parametrize("beam", [1, 4])
 def test_each_text_is_translated_as_if_alone_and_in_order(kind: str, beam: int) -> None:
-    translator, settings = speaker(kind=kind), Search(beam=beam)
+    translator, settings = pipeline(kind=kind), Search(beam=beam)
     together = [found[0] for found in translator.translate_all(TEXTS, settings, rows=3)]
     for text, found in zip(TEXTS, together, strict=True):
         alone = translator.translate(text, beam=beam)
@@ -45,17 +45,17 @@ def test_each_text_is_translated_as_if_alone_and_in_order(kind: str, beam: int) 
 
 
 def test_attention_has_a_row_for_each_token_and_a_column_for_each_source_token() -> None:
-    found = speaker().translate("the green cat", attention=True, beam=3)
+    found = pipeline().translate("the green cat", attention=True, beam=3)
     assert found.attention is not None
     assert len(found.attention) == len(found.tokens) == len(found.log_probabilities)
     assert found.source_tokens == ["the", "green", "cat", "[EOS]"]
     assert all(sum(row) == pytest.approx(1) and len(row) == 4 for row in found.attention)
-    assert speaker().translate("the green cat").attention is None
+    assert pipeline().translate("the green cat").attention is None
 
 
 def test_wishes_are_kept() -> None:
     wishes = Wishes(prefix="le chat", required=["vert"], banned=["chien"])
-    for found in speaker().translate_all(TEXTS[:1] * 2, Search(beam=4), wishes):
+    for found in pipeline().translate_all(TEXTS[:1] * 2, Search(beam=4), wishes):
         words = found[0].text.split()
         assert words[:2] == ["le", "chat"]
         assert "vert" in words
@@ -73,7 +73,7 @@ def prefer(translator: Translator, token: int, score: float) -> Translator:
 
 def endless(kind: str = "transformer-tiny") -> Translator:
     """One whose model never wants to end, so that only a limit can stop it."""
-    return prefer(speaker(kind=kind), TOKENIZER.end, -1e4)
+    return prefer(pipeline(kind=kind), TOKENIZER.end, -1e4)
 
 
 def test_a_translation_that_does_not_end_is_stopped_by_the_length_of_its_source() -> None:
@@ -89,7 +89,7 @@ def test_a_maximum_that_is_asked_for_is_kept_and_what_it_cuts_is_told(maximum: i
     for (found,) in endless().translate_all(["a dog", "a cat sees a green dog"], Search(maximum=maximum, **how)):
         assert len(found.tokens) == maximum + 1
         assert found.cut == "maximum"
-    ended = prefer(speaker(), TOKENIZER.end, 1e4).translate("a dog", maximum=maximum)
+    ended = prefer(pipeline(), TOKENIZER.end, 1e4).translate("a dog", maximum=maximum)
     assert ended.cut is None
     assert "cut" not in ended.as_json()
 
@@ -114,7 +114,7 @@ def test_a_table_of_positions_cuts_and_says_so() -> None:
 def test_special_tokens_are_never_written(how: dict[str, Any]) -> None:
     """Even where the model likes nothing better; the probabilities that are told stay the model's own."""
     for token in special_tokens(TOKENIZER):
-        found = prefer(speaker(), token, 200.0).translate("the green cat", **how)
+        found = prefer(pipeline(), token, 200.0).translate("the green cat", **how)
         assert TOKENIZER.pieces([token])[0] not in found.tokens
         assert max(found.log_probabilities) < -5  # all the rest of the probability lies on what may not be written
 
@@ -122,7 +122,7 @@ def test_special_tokens_are_never_written(how: dict[str, Any]) -> None:
 def test_wishes_that_the_model_has_no_tokens_for_are_refused() -> None:
     for wishes in (Wishes(prefix="le zèbre"), Wishes(required=["zèbre"])):
         with pytest.raises(InputError, match=r"zèbre.*can't be written"):
-            speaker().translate_all(["a dog"], Search(beam=3), wishes)
+            pipeline().translate_all(["a dog"], Search(beam=3), wishes)
 
 
 @pytest.mark.parametrize("kind", ["seq2seq", "decoder"])
@@ -131,22 +131,22 @@ def test_a_model_that_does_not_look_says_so_instead_of_failing(kind: str) -> Non
         model = preset("decoder-tiny", width=16, depth=1, heads=2, vocabulary=len(JOINED)).build().eval()
         translator = Translator(Prompted(model), JOINED, JOINED)
     else:
-        translator = speaker(kind=kind)
+        translator = pipeline(kind=kind)
     found = translator.translate("the green cat", attention=True, beam=3)
     assert found.attention is None
     assert "attention" not in found.as_json()
     assert translator.unseeing is not None
     assert ("one vector" if kind == "seq2seq" else "beginning of its own text") in translator.unseeing
-    assert speaker().unseeing is None
+    assert pipeline().unseeing is None
 
 
 def test_a_least_length_is_kept_even_past_that() -> None:
-    found = next(speaker().translate_all(["a dog"], Search(minimum=50, maximum=60)))
+    found = next(pipeline().translate_all(["a dog"], Search(minimum=50, maximum=60)))
     assert 50 <= len(found[0].tokens) <= 61
 
 
 def test_an_ensemble_of_one_model_twice_is_that_model() -> None:
-    one, both = speaker(1), ensemble([speaker(1), speaker(1)])
+    one, both = pipeline(1), ensemble([pipeline(1), pipeline(1)])
     assert both.translate("the green cat", beam=3).text == one.translate("the green cat", beam=3).text
     other = TokenizerSpec(pieces="word").train(["something else"])
     with pytest.raises(RegardError, match="different tokenizers"):

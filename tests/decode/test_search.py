@@ -11,7 +11,7 @@ import torch
 from regard.core.model import Model
 from regard.decode.ensemble import Ensemble
 from regard.decode.filters import Demands
-from regard.decode.search import Hypothesis, Search, search
+from regard.decode.search import Hypothesis, Search, beam_search
 from regard.errors import RegardError, SpecError
 from regard.models import preset
 
@@ -51,7 +51,7 @@ def scored(model: Any, row: int, settings: Search) -> list[Hypothesis]:
 
 
 def run(model: Any, settings: Search, demands: Demands | None = None, **more: Any) -> list[list[Hypothesis]]:
-    return search(model, model.encode(SOURCES, VALID), 3, BEGIN, END, settings, demands, **more)
+    return beam_search(model, model.encode(SOURCES, VALID), 3, BEGIN, END, settings, demands, **more)
 
 
 WIDE = WORDS**LONGEST  # a beam that forgets nothing
@@ -88,7 +88,7 @@ def test_a_batch_is_its_sentences_one_by_one(settings: Search) -> None:
         for row, found in enumerate(run(model, settings)):
             length = int(VALID[row].sum())
             memory = model.encode(SOURCES[row : row + 1, :length])
-            (alone,) = search(model, memory, 1, BEGIN, END, settings)
+            (alone,) = beam_search(model, memory, 1, BEGIN, END, settings)
             assert [item.tokens for item in found] == [item.tokens for item in alone]
             assert [item.score for item in found] == pytest.approx([item.score for item in alone], abs=1e-4)
 
@@ -227,7 +227,7 @@ def test_samples_follow_the_models_distribution_and_the_seed() -> None:
 def test_a_sentences_samples_do_not_depend_on_its_neighbours() -> None:
     model, settings = MODELS["seq2seq"], Search(sample=True, beam=3, best=3, maximum=9, top_k=4, temperature=0.8)
     together = run(model, settings)
-    (alone,) = search(model, model.encode(SOURCES[:1], VALID[:1]), 1, BEGIN, END, settings)
+    (alone,) = beam_search(model, model.encode(SOURCES[:1], VALID[:1]), 1, BEGIN, END, settings)
     assert [item.tokens for item in together[0]] == [item.tokens for item in alone]
 
 
@@ -236,7 +236,7 @@ def test_an_ensemble_is_the_mean_of_its_models() -> None:
     models = [made(seed=1), made("luong-feed", seed=2)]
     ensemble = Ensemble(models)
     settings = Search(beam=WIDE, best=3, maximum=3)
-    found = search(ensemble, ensemble.encode(SOURCES, VALID), 3, BEGIN, END, settings, attention=True)
+    found = beam_search(ensemble, ensemble.encode(SOURCES, VALID), 3, BEGIN, END, settings, attention=True)
     for row in range(3):
         memories = [model.encode(SOURCES[row : row + 1], VALID[row : row + 1]) for model in models]
         best: list[tuple[float, list[int]]] = []
@@ -268,7 +268,7 @@ def test_finished_sentences_leave_the_batch() -> None:
 
     counting = Counting(MODELS["transformer-tiny"])
     demands = Demands(prefixes=[[END], [3, END], [3, 3, 3, END]])
-    search(counting, counting.model.encode(SOURCES, VALID), 3, BEGIN, END, Search(), demands)
+    beam_search(counting, counting.model.encode(SOURCES, VALID), 3, BEGIN, END, Search(), demands)
     assert counting.rows == [3, 2, 1, 1]
 
 

@@ -8,7 +8,7 @@ import torch
 from regard.core.model import Model
 from regard.data.tokenizer import Tokenizer, TokenizerSpec
 from regard.decode.filters import special_tokens
-from regard.decode.pipeline import Wishes
+from regard.decode.translator import Wishes
 from regard.decode.writer import Strand, Writer, overlap
 from regard.errors import InputError, RegardError, SpecError
 from regard.models import preset

@@ -11,9 +11,9 @@ import torch
 import transformers as hf
 
 from regard.errors import RegardError
-from regard.exchange import keep
-from regard.hub.load import imported
-from regard.noun import load
+from regard.hub.load import import_folder
+from regard.runs.convert import keep
+from regard.runs.load import load
 from tests.parity.test_hub import BERT
 from tests.test_cli import regard
 
@@ -52,7 +52,7 @@ def pipeline(folder: Path) -> Any:
 )
 def test_a_head_answers_as_its_config_says(tmp_path: Path, output: str, settings: dict[str, Any]) -> None:
     folder = bert(tmp_path / "model", **settings)
-    keep(imported(folder), tmp_path / "kept")
+    keep(import_folder(folder), tmp_path / "kept")
     expected = [{item["label"]: item["score"] for item in found} for found in pipeline(folder)(TEXTS)]
     for noun in ("model", "kept"):
         ours = load(str(tmp_path / noun))

@@ -11,7 +11,7 @@ import transformers as hf
 from safetensors.torch import load_file, save_file
 
 from regard.hub.check import largest_difference
-from regard.hub.load import imported
+from regard.hub.load import import_folder
 from tests.parity.test_hub import BERT, CLOSE, MAMBA, T5, made
 from tests.test_cli import regard
 
@@ -28,7 +28,7 @@ def saved(folder: Path, model: Any) -> Path:
 
 def test_a_bert_for_pretraining_is_compared(tmp_path: Path) -> None:
     folder = saved(tmp_path, hf.BertForPreTraining(hf.BertConfig(**BERT)))
-    found = imported(folder)
+    found = import_folder(folder)
     assert "cls.seq_relationship.weight" in found.unused
     assert largest_difference(folder, found) <= CLOSE
     done = regard("import", str(folder), "--check")
@@ -37,19 +37,19 @@ def test_a_bert_for_pretraining_is_compared(tmp_path: Path) -> None:
 
 def test_a_bert_without_pooler_is_the_encoder_alone(tmp_path: Path) -> None:
     folder = saved(tmp_path, hf.BertModel(hf.BertConfig(**BERT), add_pooling_layer=False))
-    found = imported(folder)
+    found = import_folder(folder)
     assert found.model.spec.head is None
     assert largest_difference(folder, found) <= CLOSE
 
 
 def test_mamba_with_biases_raises_no_false_alarm(tmp_path: Path) -> None:
     folder = saved(tmp_path, hf.MambaForCausalLM(hf.MambaConfig(**MAMBA, use_bias=True)))
-    assert largest_difference(folder, imported(folder)) <= CLOSE
+    assert largest_difference(folder, import_folder(folder)) <= CLOSE
 
 
 def test_a_mamba_that_differs_is_still_told(tmp_path: Path) -> None:
     folder = saved(tmp_path, hf.MambaForCausalLM(hf.MambaConfig(**MAMBA, use_bias=True)))
-    found = imported(folder)
+    found = import_folder(folder)
     with torch.no_grad():
         found.model.get_parameter("decoder.blocks.0.mix.inner.input.bias").add_(0.1)
     assert largest_difference(folder, found) > CLOSE
@@ -61,7 +61,7 @@ def test_the_extra_bias_of_the_first_t5_files_is_left_aside(tmp_path: Path) -> N
     path = tmp_path / "model.safetensors"
     stray = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
     save_file({**load_file(path), stray: torch.ones(32, T5["num_heads"])}, path, metadata={"format": "pt"})
-    found = imported(tmp_path)
+    found = import_folder(tmp_path)
     assert found.unused == [stray]
     assert largest_difference(tmp_path, found) <= CLOSE
 
@@ -72,4 +72,4 @@ def test_half_a_pooler_or_a_missing_layer_is_told(tmp_path: Path, lacks: str) ->
     path = folder / "model.safetensors"
     save_file({name: tensor for name, tensor in load_file(path).items() if name != lacks}, path)
     with pytest.raises(Exception, match=f"missing:\n    {lacks}"):
-        imported(folder)
+        import_folder(folder)

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from regard.errors import RegardError, SpecError
-from regard.hub.fetch import fetched
-from regard.hub.load import imported, planned
-from regard.hub.save import exported
+from regard.hub.fetch import fetch
+from regard.hub.load import import_folder, match_family
+from regard.hub.save import export_folder
 from tests.hub.test_load import CONFIG
 
 COMMIT = "a" * 40
@@ -71,8 +71,8 @@ class Hub(BaseHTTPRequestHandler):
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
     torch.manual_seed(0)
-    plan = planned(CONFIG)
-    exported(plan, plan.spec.build(), tmp_path / "served")
+    plan = match_family(CONFIG)
+    export_folder(plan, plan.spec.build(), tmp_path / "served")
     (tmp_path / "served" / "modeling_evil.py").write_text("raise SystemExit")
     for name in ("pytorch_model.bin", "LICENSE", "1_Pooling/config.json", "1_Pooling/x.bin", "onnx/config.json"):
         (tmp_path / "served" / name).parent.mkdir(exist_ok=True)
@@ -91,27 +91,27 @@ def hub(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
 
 def test_a_model_is_downloaded_without_its_code(hub: tuple[str, list[str]], tmp_path: Path) -> None:
     endpoint, asked = hub
-    folder = fetched("someone/tiny", tmp_path / "here", endpoint)
+    folder = fetch("someone/tiny", tmp_path / "here", endpoint)
     there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     wanted = {"config.json", "model.safetensors", "LICENSE", "1_Pooling/config.json"}
     assert {name for name in there if not name.startswith(".cache")} == wanted
     assert not any("evil" in path or path.endswith(".bin") for path in asked)
-    served = imported(tmp_path / "served").model.state_dict()
-    assert all(torch.equal(served[name], tensor) for name, tensor in imported(folder).model.state_dict().items())
+    served = import_folder(tmp_path / "served").model.state_dict()
+    assert all(torch.equal(served[name], tensor) for name, tensor in import_folder(folder).model.state_dict().items())
 
 
 def test_a_model_that_is_not_there_is_told(hub: tuple[str, list[str]], tmp_path: Path) -> None:
     with pytest.raises(RegardError, match="someone/none"):
-        fetched("someone/none", tmp_path / "here", hub[0])
+        fetch("someone/none", tmp_path / "here", hub[0])
 
 
 def test_without_a_network_it_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(RegardError) as caught:
-        fetched("someone/tiny", tmp_path / "here", "http://127.0.0.1:9")
+        fetch("someone/tiny", tmp_path / "here", "http://127.0.0.1:9")
     assert "where there is a network" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("name", ["tiny", "a/b/c", "../x", "a/..", "", "a b/c"])
 def test_a_name_that_is_none_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="owner/name"):
-        fetched(name, tmp_path)
+        fetch(name, tmp_path)

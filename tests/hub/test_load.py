@@ -19,8 +19,8 @@ from tokenizers import Tokenizer as Engine
 from tokenizers import models
 
 from regard.errors import CheckpointError, DiskError
-from regard.hub.load import imported, planned
-from regard.hub.save import config_of, exported, plan_for
+from regard.hub.load import import_folder, match_family
+from regard.hub.save import config_of, export_folder, match_layouts
 from regard.models import families, presets
 from tests.test_cli import regard
 
@@ -39,8 +39,8 @@ CONFIG: dict[str, Any] = {
 def folder(tmp_path: Path) -> Path:
     """A whole one."""
     torch.manual_seed(0)
-    plan = planned(CONFIG)
-    exported(plan, plan.spec.build(), tmp_path / "model")
+    plan = match_family(CONFIG)
+    export_folder(plan, plan.spec.build(), tmp_path / "model")
     return tmp_path / "model"
 
 
@@ -69,24 +69,24 @@ def swap(folder: Path, drop: str = "", **tensors: torch.Tensor) -> None:
 
 
 def test_a_whole_folder_loads_without_a_copy(folder: Path) -> None:
-    found = imported(folder)
+    found = import_folder(folder)
     assert found.unused == []
     assert found.model(torch.randint(50, (2, 5))).shape == (2, 5, 50)
 
 
 @pytest.mark.parametrize("room", [1_000, 0])  # too little for the weights; for anything
 def test_an_export_that_the_disk_will_not_take_is_told_and_leaves_nothing(tmp_path: Path, room: int) -> None:
-    plan = planned(CONFIG)
+    plan = match_family(CONFIG)
     with limited(room), pytest.raises(DiskError, match="out: not written, a file may not be so large"):
-        exported(plan, plan.spec.build(), tmp_path / "out")
+        export_folder(plan, plan.spec.build(), tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_place_that_cannot_be_made_is_the_disks_fault(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a file")
-    plan = planned(CONFIG)
+    plan = match_family(CONFIG)
     with pytest.raises(DiskError, match="Not a directory"):
-        exported(plan, plan.spec.build(), tmp_path / "file" / "out")
+        export_folder(plan, plan.spec.build(), tmp_path / "file" / "out")
 
 
 def test_all_problems_are_told_at_once_with_the_nearest_row(folder: Path) -> None:
@@ -97,7 +97,7 @@ def test_all_problems_are_told_at_once_with_the_nearest_row(folder: Path) -> Non
         model__layers__1__mlp__up_proj__weight=torch.zeros(48, 31),
     )
     with pytest.raises(CheckpointError) as caught:
-        imported(folder)
+        import_folder(folder)
     told = str(caught.value)
     assert "model.layers.0.self_attn.q_prj.weight  (model.layers.{i}.self_attn.q_proj ->" in told
     assert "missing:\n    model.norm.weight" in told
@@ -107,13 +107,13 @@ def test_all_problems_are_told_at_once_with_the_nearest_row(folder: Path) -> Non
 def test_a_part_that_the_config_denies_is_told(folder: Path) -> None:
     swap(folder, model__layers__0__self_attn__q_proj__bias=torch.zeros(32))
     with pytest.raises(CheckpointError, match=r"q_proj.bias  .the model that config.json describes has no such part"):
-        imported(folder)
+        import_folder(folder)
 
 
 def test_values_that_are_not_finite_are_told(folder: Path) -> None:
     swap(folder, "model.norm.weight", model__norm__weight=torch.full((32,), torch.nan))
     with pytest.raises(CheckpointError, match=r"aren't finite:\n    model.norm.weight"):
-        imported(folder)
+        import_folder(folder)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_values_that_are_not_finite_are_told(folder: Path) -> None:
 def test_a_config_that_cannot_be_met_is_refused(folder: Path, keys: dict[str, Any], words: str) -> None:
     change(folder, **keys)
     with pytest.raises(Exception, match=words) as caught:
-        imported(folder)
+        import_folder(folder)
     assert type(caught.value).__module__ == "regard.errors"
 
 
@@ -145,7 +145,7 @@ def test_code_beside_the_weights_is_never_run(folder: Path, tmp_path: Path) -> N
         (folder / name).write_text(code)
     hostile = "{{ ''.__class__.__mro__[1].__subclasses__() }}" + "{% for i in range(10**9) %}x{% endfor %}"
     (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": hostile}))
-    imported(folder)
+    import_folder(folder)
     assert not mark.exists()
 
 
@@ -154,7 +154,7 @@ def test_a_weight_map_leads_nowhere_else(folder: Path, name: str) -> None:
     (folder / "model.safetensors").rename(folder.parent / "model.safetensors")
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"model.norm.weight": name}}))
     with pytest.raises(CheckpointError, match="isn't the name of a file beside it"):
-        imported(folder)
+        import_folder(folder)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "README.md", "1_Pooling/config.json"])
@@ -165,7 +165,7 @@ def test_a_link_that_leads_elsewhere_is_refused_by_name(folder: Path, name: str)
     (folder / name).unlink(missing_ok=True)
     (folder / name).symlink_to(elsewhere)
     with pytest.raises(CheckpointError, match=f"{name}: a link to {elsewhere}"):
-        imported(folder)
+        import_folder(folder)
 
 
 def test_a_linked_folder_of_modules_is_refused(folder: Path) -> None:
@@ -173,18 +173,18 @@ def test_a_linked_folder_of_modules_is_refused(folder: Path) -> None:
     (folder.parent / "other" / "config.json").write_text("{}")
     (folder / "1_Pooling").symlink_to(folder.parent / "other")
     with pytest.raises(CheckpointError, match=r"1_Pooling/config\.json: a link"):
-        imported(folder)
+        import_folder(folder)
 
 
 def test_a_tokenizer_larger_than_its_model_is_refused_by_name(folder: Path) -> None:
     engine = Engine(models.WordLevel({f"w{n}": n for n in range(50)}, unk_token="w0"))
     engine.save(str(folder / "tokenizer.json"))
-    assert imported(folder).tokenizers is not None
+    assert import_folder(folder).tokenizers is not None
     engine.add_special_tokens(["[PAD]", "[MORE]"])
     engine.save(str(folder / "tokenizer.json"))
     told = "vectors for 50 tokens, and its tokenizer gives numbers up to 51: '\\[PAD\\]' is 50"
     with pytest.raises(CheckpointError, match=told):
-        imported(folder)
+        import_folder(folder)
     done = regard("generate", str(folder), "--prompt", "w1")
     assert done.returncode == 4
     assert "[PAD]" in done.stderr
@@ -208,7 +208,7 @@ def cache(folder: Path) -> Path:
 
 
 def test_links_inside_the_cache_of_hugging_face_are_followed(cache: Path) -> None:
-    found = imported(cache)
+    found = import_folder(cache)
     assert found.model(torch.randint(50, (2, 5))).shape == (2, 5, 50)
     assert set(found.origin.files) == {"config.json", "1_Pooling/config.json"}
 
@@ -218,14 +218,14 @@ def test_a_cache_whose_blob_leads_elsewhere_is_refused(cache: Path) -> None:
     blob.rename(cache / "moved")
     blob.symlink_to(cache / "moved")
     with pytest.raises(CheckpointError, match="a link to"):
-        imported(cache)
+        import_folder(cache)
 
 
 def test_the_names_of_the_first_berts_are_known(tmp_path: Path) -> None:
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
-    plan = planned({"model_type": "bert", "vocab_size": 50, "max_position_embeddings": 20, **sizes})
-    exported(plan, plan.spec.build(), tmp_path / "bert")
-    whole = imported(tmp_path / "bert").model.state_dict()
+    plan = match_family({"model_type": "bert", "vocab_size": 50, "max_position_embeddings": 20, **sizes})
+    export_folder(plan, plan.spec.build(), tmp_path / "bert")
+    whole = import_folder(tmp_path / "bert").model.state_dict()
     path = tmp_path / "bert" / "model.safetensors"
     old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
     renamed = {}
@@ -234,7 +234,7 @@ def test_the_names_of_the_first_berts_are_known(tmp_path: Path) -> None:
         renamed[stem + old[f"LayerNorm.{tail}"] if stem else name] = tensor
     assert any(name.endswith(".gamma") for name in renamed)
     save_file(renamed, path)
-    found = imported(tmp_path / "bert").model.state_dict()
+    found = import_folder(tmp_path / "bert").model.state_dict()
     assert all(torch.equal(found[name], tensor) for name, tensor in whole.items())
 
 
@@ -242,24 +242,24 @@ def test_shards_are_one_model(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     names = sorted(tensors)
     halves = {"model-00001-of-00002.safetensors": names[::2], "model-00002-of-00002.safetensors": names[1::2]}
-    whole = imported(folder).model.state_dict()
+    whole = import_folder(folder).model.state_dict()
     for file, part in halves.items():
         save_file({name: tensors[name] for name in part}, folder / file)
     index = {name: file for file, part in halves.items() for name in part}
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
     (folder / "model.safetensors").unlink()
-    found = imported(folder).model.state_dict()
+    found = import_folder(folder).model.state_dict()
     assert all(torch.equal(found[name], tensor) for name, tensor in whole.items())
     (folder / "model-00002-of-00002.safetensors").unlink()
     with pytest.raises(CheckpointError, match="model-00002"):
-        imported(folder)
+        import_folder(folder)
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "consolidated.00.pth"])
 def test_what_can_run_code_when_it_is_read_is_refused_with_a_way_out(folder: Path, name: str) -> None:
     (folder / "model.safetensors").rename(folder / name)
     with pytest.raises(CheckpointError, match="can run code") as caught:
-        imported(folder)
+        import_folder(folder)
     assert "LlamaForCausalLM.from_pretrained('SAFE').save_pretrained('SAFE')" in str(caught.value.hint)
 
 
@@ -268,7 +268,7 @@ def test_the_command_that_converts_a_pickle_quotes_paths_and_repeats_no_strange_
     (place / "model.safetensors").rename(place / "pytorch_model.bin")
     change(place, architectures=["x; import evil"])
     with pytest.raises(CheckpointError) as caught:
-        imported(place)
+        import_folder(place)
     assert f"cp -r '{place}' SAFE" in str(caught.value.hint)
     assert "evil" not in str(caught.value.hint)
 
@@ -283,7 +283,7 @@ def test_damaged_files_end_in_an_answer_or_an_error(folder: Path) -> None:
             for damaged in (whole[:at], whole[:at] + bytes([whole[at] ^ 0x5A]) + whole[at + 1 :]):
                 (folder / name).write_bytes(damaged)
                 try:
-                    imported(folder)
+                    import_folder(folder)
                 except Exception as error:  # whatever comes must be one of ours
                     assert type(error).__module__ == "regard.errors", (name, at, error)
         (folder / name).write_bytes(whole)
@@ -293,7 +293,7 @@ LOADED = """
 import sys
 from pathlib import Path
 from regard.hub.load import imported
-from regard.machine import peak_memory
+from regard.host.machine import peak_memory
 
 imported(Path(sys.argv[1]))  # whatever is loaded once, is loaded now
 before = peak_memory()
@@ -309,8 +309,8 @@ LARGE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", LARGE)
 def test_loading_takes_the_file_and_no_second_copy(folder: Path, tmp_path: Path, kind: str) -> None:
-    plan = planned(CONFIG | LARGE[kind] | {"model_type": kind, "vocab_size": 32000})
-    exported(plan, plan.spec.build(), tmp_path / "large")
+    plan = match_family(CONFIG | LARGE[kind] | {"model_type": kind, "vocab_size": 32000})
+    export_folder(plan, plan.spec.build(), tmp_path / "large")
     size = (tmp_path / "large" / "model.safetensors").stat().st_size
     command = [sys.executable, "-c", LOADED, str(folder), str(tmp_path / "large")]
     taken = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
@@ -329,12 +329,12 @@ def test_the_whole_table_maps_with_no_name_left_over(name: str) -> None:
     """Every preset at its full size, without memory: each of our tensors has a row, and theirs come back as ours."""
     family = PUBLISHED[name]
     settings = family.settings.parse(family.tree(name, {}))
-    plan = plan_for(family, settings, name)
+    plan = match_layouts(family, settings, name)
     table = plan.table()
     ours = [one for entry in table.entries for one in entry.ours]
     assert sorted(ours) == sorted(table.shapes)
     assert len(table.names()) == len(set(table.names()))
-    again = planned(config_of(plan), names=table.names())
+    again = match_family(config_of(plan), names=table.names())
     assert again.spec.build("meta").parameter_count() == family.compose(settings).build("meta").parameter_count()
 
 

@@ -11,7 +11,7 @@ import torch
 
 from regard.core.model import Model
 from regard.errors import RegardError
-from regard.hub.onnx import written
+from regard.hub.onnx import write_onnx
 from regard.models import preset
 
 pytest.importorskip("onnxscript")
@@ -37,7 +37,7 @@ def made(case: str) -> Model:
 @pytest.mark.parametrize("case", CASES)
 def test_onnxruntime_gives_what_the_model_gives(case: str, tmp_path: Path) -> None:
     model, path = made(case), tmp_path / "model.onnx"
-    assert written(model, path) <= 1e-4
+    assert write_onnx(model, path) <= 1e-4
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     if case == "vit":
         inputs = {"images": torch.randn(5, 1, 8, 8)}
@@ -53,4 +53,4 @@ def test_onnxruntime_gives_what_the_model_gives(case: str, tmp_path: Path) -> No
 def test_what_steps_is_refused(tmp_path: Path) -> None:
     model = preset("gpt2", **SMALL, context=16).build()
     with pytest.raises(RegardError, match="only encoders and classifiers"):
-        written(model, tmp_path / "model.onnx")
+        write_onnx(model, tmp_path / "model.onnx")

@@ -15,8 +15,8 @@ import torch
 from regard.data.corpora.english_french import pairs
 from regard.errors import CheckpointError
 from regard.hub.npz import pronouncer, sounds
-from regard.index import embedder
-from regard.noun import load
+from regard.runs.index import embedder
+from regard.runs.load import load
 from tests.test_cli import regard
 
 TEXTS = [

@@ -14,9 +14,9 @@ import transformers as hf
 from tokenizers import Tokenizer as Engine
 from tokenizers import models, pre_tokenizers, processors
 
-from regard.exchange import keep
-from regard.hub.load import imported
-from regard.noun import load
+from regard.hub.load import import_folder
+from regard.runs.convert import keep
+from regard.runs.load import load
 from tests.parity.test_hub import BERT, LLAMA, MARIAN
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<odd>", "the", "cat", "dog", "sees", "</s>"]
@@ -47,9 +47,9 @@ def saved(folder: Path, kind: str, config: Any, **keys: Any) -> Any:
     return model
 
 
-def speakers(folder: Path) -> list[Any]:
+def pipelines(folder: Path) -> list[Any]:
     """From the folder, and from a run that keeps it."""
-    keep(imported(folder), folder.parent / "kept")
+    keep(import_folder(folder), folder.parent / "kept")
     return [load(str(folder)), load(str(folder.parent / "kept"))]
 
 
@@ -63,7 +63,7 @@ def test_an_encoder_classifies_tags_and_fills_in_by_the_template(tmp_path: Path,
         model = saved(folder, f"BertFor{kind}", config, bos_token_id=0)
         theirs = words(folder, template, pair)
         one = theirs(TEXT, return_tensors="pt")
-        for ours in speakers(folder):
+        for ours in pipelines(folder):
             if kind == "SequenceClassification":
                 both = theirs(TEXT, SECOND, return_tensors="pt", return_token_type_ids=True)
                 for given, texts in ((one, (TEXT,)), (both, (TEXT, SECOND))):
@@ -98,7 +98,7 @@ def test_a_source_is_translated_by_the_template(tmp_path: Path, template: str) -
     given = words(folder, template)(TEXT, return_tensors="pt", return_token_type_ids=False)
     (folder / "generation_config.json").unlink()
     expected = model.generate(**given, num_beams=1, do_sample=False, max_new_tokens=8)[0].tolist()
-    for ours in speakers(folder):
+    for ours in pipelines(folder):
         found = ours.translate(TEXT, beam=1, maximum=8)
         assert found.source_tokens == [WORDS[n] for n in given["input_ids"][0].tolist()]
         length = min(len(found.tokens) - 1, 7)
@@ -110,5 +110,5 @@ def test_a_prompt_is_read_by_the_template(tmp_path: Path, template: str) -> None
     folder = tmp_path / "model"
     saved(folder, "LlamaForCausalLM", hf.LlamaConfig(**{**LLAMA, "vocab_size": len(WORDS)}), eos_token_id=10)
     theirs = words(folder, template)
-    for ours in speakers(folder):
+    for ours in pipelines(folder):
         assert ours.read(TEXT) == theirs(TEXT)["input_ids"]

@@ -9,10 +9,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from regard.errors import CheckpointError
-from regard.exchange import keep, send
 from regard.hub.check import largest_difference
-from regard.hub.load import imported
-from regard.noun import parts
+from regard.hub.load import import_folder
+from regard.runs.convert import keep, send
+from regard.runs.load import load_bundle
 from tests.parity.test_hub import CLOSE, made
 
 TIED = {
@@ -34,19 +34,19 @@ def test_a_tied_head_that_the_file_has_otherwise_is_used_as_it_is(tmp_path: Path
     made(case, folder)
     words = load_file(folder / "model.safetensors")[TIED[case]]
     change(folder, lm_head__weight=words.clone())
-    same = imported(folder)
+    same = import_folder(folder)
     assert same.unused == ["lm_head.weight"]
     assert largest_difference(folder, same) <= CLOSE
     change(folder, lm_head__weight=words + torch.randn_like(words))
-    found = imported(folder)
+    found = import_folder(folder)
     assert found.unused == []
     assert largest_difference(folder, found) <= CLOSE  # transformers doesn't tie them either
     keep(found, tmp_path / "kept")
     tokens = torch.arange(5)[None]
-    kept = parts(str(tmp_path / "kept"), "cpu").model
+    kept = load_bundle(str(tmp_path / "kept"), "cpu").model
     assert torch.equal(kept(tokens), found.model(tokens))
     send(str(tmp_path / "kept"), "hf", tmp_path / "again")
-    assert torch.equal(imported(tmp_path / "again").model(tokens), found.model(tokens))
+    assert torch.equal(import_folder(tmp_path / "again").model(tokens), found.model(tokens))
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_a_copy_that_differs_is_refused_by_name(tmp_path: Path, case: str, name:
     made(case, tmp_path)
     tensor = load_file(tmp_path / "model.safetensors")[other]
     change(tmp_path, **{name: tensor.clone()})
-    assert name in imported(tmp_path).unused
+    assert name in import_folder(tmp_path).unused
     change(tmp_path, **{name: tensor + 1})
     with pytest.raises(CheckpointError, match=f"copies that differ from what they must equal:\n    {name} and {other}"):
-        imported(tmp_path)
+        import_folder(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_file_of_several_types_is_read_in_one_that_rounds_nothing(
     path = tmp_path / "model.safetensors"
     mixed = {name: tensor.to(dtypes["norm" in name]) for name, tensor in load_file(path).items()}
     save_file(mixed, path, metadata={"format": "pt"})
-    model = imported(tmp_path).model
+    model = import_folder(tmp_path).model
     assert {weight.dtype for weight in model.parameters()} == {widest}
     assert torch.equal(model.get_parameter("decoder.norm.weight"), mixed["model.norm.weight"].to(widest))
     assert model(torch.arange(4)[None]).dtype == widest
@@ -97,5 +97,5 @@ def test_a_type_that_is_not_computed_with_is_refused_by_name(tmp_path: Path) -> 
         tmp_path, model__norm__weight=torch.ones(64).to(torch.float8_e4m3fn), lm_head__weight=torch.ones(97, 64).int()
     )
     with pytest.raises(CheckpointError, match=r"model\.norm\.weight torch\.float8_e4m3fn") as caught:
-        imported(tmp_path)
+        import_folder(tmp_path)
     assert "lm_head.weight torch.int32" in str(caught.value)

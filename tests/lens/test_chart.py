@@ -26,7 +26,7 @@ from regard.lens.chart import (
     heatmap,
     heatmap_figure,
     series,
-    smoothed,
+    smooth,
 )
 
 
@@ -114,9 +114,9 @@ def test_series_take_finite_numbers_only() -> None:
 
 
 def test_smoothing_keeps_a_straight_line_and_calms_noise() -> None:
-    assert smoothed([1.0, 2.0, 3.0, 4.0, 5.0], 1) == pytest.approx([1.0, 2.0, 3.0, 4.0, 4.5])
-    assert smoothed([3.0, 1.0, 2.0], 0) == pytest.approx([3.0, 1.0, 2.0])
-    calm = smoothed([(-1.0) ** n for n in range(101)], 10)
+    assert smooth([1.0, 2.0, 3.0, 4.0, 5.0], 1) == pytest.approx([1.0, 2.0, 3.0, 4.0, 4.5])
+    assert smooth([3.0, 1.0, 2.0], 0) == pytest.approx([3.0, 1.0, 2.0])
+    calm = smooth([(-1.0) ** n for n in range(101)], 10)
     assert max(map(abs, calm[10:])) < 0.1
 
 

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from regard.core.model import Model
 from regard.hub.check import largest_difference, masks
-from regard.hub.load import Imported, imported
-from regard.hub.save import exported, plan_for, tensors_of
-from regard.results import record
+from regard.hub.load import Imported, import_folder
+from regard.hub.save import export_folder, match_layouts, tensors_of
+from regard.runs.results import record
 from tests.hub.test_load import OURS
 
 VOCABULARY = 97  # odd on purpose
@@ -241,7 +241,7 @@ def made(case: str, folder: Path) -> Any:
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path, Imported]:
     folder = tmp_path_factory.mktemp("hub") / "theirs"
     theirs = made(request.param, folder)
-    return theirs, folder, imported(folder)
+    return theirs, folder, import_folder(folder)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -251,7 +251,7 @@ def test_outputs_agree_with_pads_on_either_side(kind: str, tmp_path: Path) -> No
     for name in KINDS[kind]:
         folder = tmp_path / name
         made(name, folder)
-        found = imported(folder)
+        found = import_folder(folder)
         assert all("embed_positions" in unused for unused in found.unused)  # sinusoids, which are computed here
         gap = largest_difference(folder, found)
         assert gap <= CLOSE, name
@@ -279,8 +279,8 @@ def test_what_goes_out_is_what_came_in(case: tuple[Any, Path, Imported], tmp_pat
     }
     assert all(torch.equal(there[name], tensor) for name, tensor in back.items())
     again = tmp_path / "ours"
-    exported(plan_for(found.plan.family, found.plan.settings, "it"), found.model, again)
-    assert largest_difference(again, imported(again)) <= CLOSE
+    export_folder(match_layouts(found.plan.family, found.plan.settings, "it"), found.model, again)
+    assert largest_difference(again, import_folder(again)) <= CLOSE
 
 
 @torch.no_grad()

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from regard.core.block import Block, BlockSpec, Sublayer
 from regard.core.state import Memory
 from regard.core.view import View
-from regard.mixers.attention import Attention, MultiHead
+from regard.mixers.attention import Attention, MultiHeadAttention
 from regard.mixers.recurrent import Recurrence, Recurrent
-from regard.parts.feedforward import Channels, FeedForward
+from regard.parts.feedforward import FeedForward, FeedForwardLayer
 from regard.parts.norm import LayerNorm
 
 WIDTH, HEADS, HIDDEN = 24, 4, 40
@@ -66,7 +66,7 @@ def test_one_step_of_a_cell(cell: Any, theirs: Any) -> None:
         torch.testing.assert_close(after[1][:, 0], expected[1], **CLOSE)
 
 
-def copy_attention(ours: MultiHead, theirs: nn.MultiheadAttention) -> None:
+def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
     weights, biases = theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3)
     for linear, weight, bias in zip((ours.query, ours.key, ours.value), weights, biases, strict=True):
         linear.weight.data, linear.bias.data = weight.clone(), bias.clone()
@@ -77,7 +77,7 @@ def copy_attention(ours: MultiHead, theirs: nn.MultiheadAttention) -> None:
 def test_multi_head_attention(causal: bool) -> None:
     reference = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
     ours = Attention(heads=HEADS, causal=causal).build(WIDTH)
-    assert isinstance(ours, MultiHead)
+    assert isinstance(ours, MultiHeadAttention)
     nn.init.normal_(reference.in_proj_bias)
     copy_attention(ours, reference)
     x, valid = torch.randn(3, 7, WIDTH), lengths_mask([7, 4, 5])
@@ -95,13 +95,13 @@ def copy_norm(sublayer: Sublayer, theirs: nn.LayerNorm) -> None:
 
 def copy_layer(block: Block, theirs: Any) -> None:
     assert block.mix is not None and block.ffn is not None
-    assert isinstance(block.mix.inner, MultiHead) and isinstance(block.ffn.inner, Channels)
+    assert isinstance(block.mix.inner, MultiHeadAttention) and isinstance(block.ffn.inner, FeedForwardLayer)
     copy_attention(block.mix.inner, theirs.self_attn)
     block.ffn.inner.up.load_state_dict(theirs.linear1.state_dict())
     block.ffn.inner.down.load_state_dict(theirs.linear2.state_dict())
     sublayers = [block.mix, block.ffn]
     if block.cross is not None:
-        assert isinstance(block.cross.inner, MultiHead)
+        assert isinstance(block.cross.inner, MultiHeadAttention)
         copy_attention(block.cross.inner, theirs.multihead_attn)
         sublayers.insert(1, block.cross)
     for number, sublayer in enumerate(sublayers, 1):

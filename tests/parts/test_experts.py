@@ -11,22 +11,22 @@ import torch.nn.functional as F
 from regard.core.probe import Record
 from regard.core.view import View
 from regard.errors import SpecError
-from regard.parts.experts import Experts, Mixture
+from regard.parts.experts import Experts, MixtureOfExperts
 
 WIDTH = 12
 X = torch.randn(2, 7, WIDTH, generator=torch.Generator().manual_seed(0))
 
 
-def made(**settings: Any) -> Mixture:
+def made(**settings: Any) -> MixtureOfExperts:
     torch.manual_seed(1)
     mixture = Experts(hidden=8, **{"experts": 6, "top": 2, **settings}).build(WIDTH)
-    assert isinstance(mixture, Mixture)
+    assert isinstance(mixture, MixtureOfExperts)
     for weight in mixture.parameters():
         torch.nn.init.normal_(weight, std=0.5)
     return mixture
 
 
-def by_hand(mixture: Mixture, x: torch.Tensor) -> torch.Tensor:
+def by_hand(mixture: MixtureOfExperts, x: torch.Tensor) -> torch.Tensor:
     """Every expert on every token, then the chosen ones' weighted sum."""
     spec = mixture.spec
     scores = mixture.router(x)
@@ -70,7 +70,7 @@ def test_it_is_the_weighted_sum_of_the_chosen(settings: dict[str, Any]) -> None:
     torch.testing.assert_close(mixture(X, View.of(X)), expected, atol=1e-4, rtol=1e-4)
 
 
-def reported(mixture: Mixture, x: torch.Tensor, valid: torch.Tensor | None = None) -> Record:
+def reported(mixture: MixtureOfExperts, x: torch.Tensor, valid: torch.Tensor | None = None) -> Record:
     record = Record("*")
     mixture(x, View.of(x, valid, probe=record))
     return record

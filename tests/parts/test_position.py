@@ -13,7 +13,7 @@ from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from regard.core.view import View
-from regard.parts.position import Alibi, Bucketed, Buckets, Rotary, ScalingSpec, Sinusoidal, frequencies
+from regard.parts.position import Alibi, Bucketed, BucketedBias, Rotary, ScalingSpec, Sinusoidal, frequencies
 
 
 def test_sinusoids_are_the_papers() -> None:
@@ -99,7 +99,7 @@ def test_alibi_slopes_are_the_reference_ones(heads: int) -> None:
 @pytest.mark.parametrize("both", [False, True])
 def test_t5_buckets_are_the_reference_ones(both: bool) -> None:
     position = Bucketed(both=both).build(4, 8)
-    assert isinstance(position, Buckets)
+    assert isinstance(position, BucketedBias)
     behind = torch.arange(-300, 301)
     expected = T5Attention._relative_position_bucket(-behind, bidirectional=both, num_buckets=32, max_distance=128)
     assert (position.bucket(behind) == expected).all()

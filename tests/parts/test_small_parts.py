@@ -13,7 +13,7 @@ from regard.core.view import View
 from regard.errors import SpecError
 from regard.models import preset
 from regard.parts.embedding import Patches, Tokens
-from regard.parts.feedforward import Channels, FeedForward
+from regard.parts.feedforward import FeedForward, FeedForwardLayer
 from regard.parts.head import Classes, Pooler, Tags, Vocabulary
 from regard.parts.norm import LayerNorm, RMSNorm
 
@@ -34,7 +34,7 @@ FORMULAS: dict[str, Any] = {
 @pytest.mark.parametrize("activation", FORMULAS)
 def test_the_feed_forward_is_its_formula(activation: Any, gated: bool) -> None:
     part = FeedForward(hidden=12, activation=activation, gated=gated, bias=False).build(WIDTH)
-    assert isinstance(part, Channels)
+    assert isinstance(part, FeedForwardLayer)
     act = FORMULAS[activation]
     up = X @ part.up.weight.T
     hidden = act(up) if part.gate is None else act(X @ part.gate.weight.T) * up

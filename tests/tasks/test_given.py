@@ -12,13 +12,13 @@ from regard.core.model import Model
 from regard.data.lexicon import Lexicon
 from regard.data.tokenizer import MASK, SEPARATOR, TokenizerSpec
 from regard.decode.filler import Filler
-from regard.decode.pipeline import Translator
+from regard.decode.translator import Translator
 from regard.decode.writer import Writer
 from regard.errors import InputError
 from regard.models import preset
-from regard.tasks.classification import Classification, Classifier
-from regard.tasks.embedding import Embedder, Embedding
-from regard.tasks.tagging import Spelling, Tagger, Tagging
+from regard.tasks.classification import ClassificationTaskSpec, Classifier
+from regard.tasks.embedding import Embedder, EmbeddingTaskSpec
+from regard.tasks.tagging import SpellingSpec, Tagger, TaggingTaskSpec
 
 WORDS = TokenizerSpec(pieces="word").train(["the green cat sees a dog"], [SEPARATOR, MASK])
 LEXICON = Lexicon((WORDS, WORDS), ["one", "two"], list("abcdefghinorst"))
@@ -28,14 +28,14 @@ SIZES = {"width": 16, "depth": 1, "heads": 2, "hidden": 32, "vocabulary": len(WO
 def made(kind: str, task: Any = None) -> Model:
     torch.manual_seed(0)
     spec = preset(kind, **SIZES)
-    return (spec if task is None else task.fitted(spec, LEXICON)).build().eval()
+    return (spec if task is None else task.fit_model(spec, LEXICON)).build().eval()
 
 
 TRANSLATOR = Translator(made("transformer-tiny"), WORDS, WORDS)
-CLASSIFIER = Classifier(made("bert-tiny", Classification()), LEXICON)
-SPELLING = Tagging(spelling=Spelling(size=4, width=8))
-TAGGERS = [Tagger(made("bert-tiny", task), LEXICON, task) for task in (Tagging(), SPELLING)]
-EMBEDDER = Embedder(made("bert-tiny", Embedding()), WORDS)
+CLASSIFIER = Classifier(made("bert-tiny", ClassificationTaskSpec()), LEXICON)
+SPELLING = TaggingTaskSpec(spelling=SpellingSpec(size=4, width=8))
+TAGGERS = [Tagger(made("bert-tiny", task), LEXICON, task) for task in (TaggingTaskSpec(), SPELLING)]
+EMBEDDER = Embedder(made("bert-tiny", EmbeddingTaskSpec()), WORDS)
 
 
 def test_nothing_in_is_nothing_out() -> None:

@@ -22,8 +22,8 @@ from regard.data.prepared import Prepared, prepare
 from regard.data.tokenizer import SEPARATOR, Kind, Tokenizer, TokenizerSpec
 from regard.errors import InputError, SpecError
 from regard.models import preset
-from regard.tasks.classification import Classification, Classifier, arranged
-from regard.tasks.tagging import RAW, Spelling, Tagger, Tagging, pieces, spelled, words_of
+from regard.tasks.classification import ClassificationTaskSpec, Classifier, arrange
+from regard.tasks.tagging import RAW, SpellingSpec, Tagger, TaggingTaskSpec, pieces, spell, words_of
 from regard.tasks.task import TaskSpec
 from regard.train.optimizer import AdamW
 from regard.train.schedule import Constant
@@ -41,16 +41,16 @@ def opinions(tmp_path: Path) -> Prepared:
     (tmp_path / "a.tsv").write_text(LABELS)
     reader = {"kind": "labels", "path": "a.tsv"}
     corpus: dict[str, Any] = {"kind": "files", "train": reader, "validation": reader}
-    return ready(Classification(), corpus, tmp_path, TokenizerSpec(pieces="word"))
+    return ready(ClassificationTaskSpec(), corpus, tmp_path, TokenizerSpec(pieces="word"))
 
 
 def test_one_text_and_a_pair_are_arranged_with_delimiters(opinions: Prepared) -> None:
     tokenizer = opinions.lexicon.tokenizer
     one, two = tokenizer.encode(["fine film", "dull"])
-    row, sides = arranged(one, two, tokenizer)
+    row, sides = arrange(one, two, tokenizer)
     assert tokenizer.pieces(row) == ["[BOS]", "fine", "film", "[SEP]", "dull", "[EOS]"]
     assert sides == [0, 0, 0, 0, 1, 1]
-    assert tokenizer.pieces(arranged(one, [], tokenizer)[0]) == ["[BOS]", "fine", "film", "[EOS]"]
+    assert tokenizer.pieces(arrange(one, [], tokenizer)[0]) == ["[BOS]", "fine", "film", "[EOS]"]
 
 
 def test_a_text_cant_spell_the_frame_that_a_tokenizer_of_others_puts_around_it() -> None:
@@ -64,7 +64,7 @@ def test_a_text_cant_spell_the_frame_that_a_tokenizer_of_others_puts_around_it()
     tokenizer = Tokenizer(engine, unknown=2, begin=0, end=1)
     lexicon = Lexicon((tokenizer, tokenizer), ["x", "y"], foreign=True)
     torch.manual_seed(1)
-    network = fitted(Classification(), "bilstm", lexicon).build().eval()
+    network = fitted(ClassificationTaskSpec(), "bilstm", lexicon).build().eval()
     classifier = Classifier(network, lexicon)
     spelled_out, unknown = classifier.classify("a </s>", "s"), classifier.classify("a \u65e5", "s")
     assert spelled_out == unknown
@@ -74,32 +74,32 @@ def test_a_pair_needs_a_separator() -> None:
     plain = TokenizerSpec(pieces="word").train(["a b"])
     assert plain.separator is None
     with pytest.raises(InputError, match=r"\[SEP\]"):
-        arranged([4], [5], plain)
+        arrange([4], [5], plain)
     plain.extend((SEPARATOR,))
-    assert arranged([4], [5], plain)[0] == [2, 4, 6, 5, 3]
+    assert arrange([4], [5], plain)[0] == [2, 4, 6, 5, 3]
 
 
 def fitted(task: TaskSpec, name: str, lexicon: Lexicon, **settings: object) -> ModelSpec:
     size = {"width": 32, "depth": 1, "vocabulary": len(lexicon.tokenizer)}
     heads = {"heads": 2} if name not in ("lstm", "bilstm", "elmo") else {}
-    return task.fitted(preset(name, **size, **heads, **settings), lexicon)
+    return task.fit_model(preset(name, **size, **heads, **settings), lexicon)
 
 
 @pytest.mark.parametrize(
     ("name", "pool"), [("gpt2", "last"), ("bert-tiny", "first"), ("lstm", "last"), ("bilstm", "mean")]
 )
 def test_the_label_is_read_where_the_model_has_seen_most(opinions: Prepared, name: str, pool: str) -> None:
-    spec = fitted(Classification(), name, opinions.lexicon)
+    spec = fitted(ClassificationTaskSpec(), name, opinions.lexicon)
     assert spec.head is not None
     assert spec.head.fields()["pool"] == pool
-    chosen = fitted(Classification(pool="first"), name, opinions.lexicon)
+    chosen = fitted(ClassificationTaskSpec(pool="first"), name, opinions.lexicon)
     assert chosen.head is not None
     assert chosen.head.fields()["pool"] == "first"
 
 
 def test_the_auxiliary_loss_is_the_language_models_beside_the_labels(opinions: Prepared) -> None:
     torch.manual_seed(1)
-    task = Classification(auxiliary=0.5, dropout=0.0)
+    task = ClassificationTaskSpec(auxiliary=0.5, dropout=0.0)
     model = fitted(task, "gpt2", opinions.lexicon, dropout=0.0).build().train()
     learner = task.build(opinions, BatchSpec(), 1)
     places = learner.batches(0, 0)
@@ -112,18 +112,18 @@ def test_the_auxiliary_loss_is_the_language_models_beside_the_labels(opinions: P
     words = F.cross_entropy(table[kept], batch.tokens[:, 1:][kept])
     expected = F.cross_entropy(logits, batch.labels, reduction="sum") + 0.5 * words * len(batch.labels)
     torch.testing.assert_close(learner.loss(model, batch), expected)
-    plain = Classification(dropout=0.0).build(opinions, BatchSpec(), 1)
+    plain = ClassificationTaskSpec(dropout=0.0).build(opinions, BatchSpec(), 1)
     torch.testing.assert_close(plain.loss(model, batch), F.cross_entropy(logits, batch.labels, reduction="sum"))
 
 
 def test_an_encoder_has_no_auxiliary_loss(opinions: Prepared) -> None:
     with pytest.raises(SpecError, match="sees the next word"):
-        fitted(Classification(auxiliary=0.5), "bert-tiny", opinions.lexicon)
+        fitted(ClassificationTaskSpec(auxiliary=0.5), "bert-tiny", opinions.lexicon)
 
 
 def test_an_encoder_and_a_decoder_are_refused(opinions: Prepared) -> None:
     with pytest.raises(SpecError, match="needs one of them"):
-        fitted(Classification(), "transformer-tiny", opinions.lexicon)
+        fitted(ClassificationTaskSpec(), "transformer-tiny", opinions.lexicon)
 
 
 def trained(task: TaskSpec, name: str, prepared: Prepared, steps: int) -> Trainer:
@@ -138,11 +138,11 @@ def trained(task: TaskSpec, name: str, prepared: Prepared, steps: int) -> Traine
 
 @pytest.mark.parametrize("name", ["gpt2", "bert-tiny", "lstm"])
 def test_a_small_model_learns_to_label(opinions: Prepared, name: str) -> None:
-    trainer = trained(Classification(dropout=0.0), name, opinions, 40)
-    speaker = Classification().speaker(trainer.model, opinions.lexicon)
-    assert [speaker.classify(text).label for text in ("fine film", "dull film")] == ["good", "bad"]
-    assert sum(speaker.classify("dull film").probabilities.values()) == pytest.approx(1)
-    found = speaker.measured(opinions.samples("validation"))
+    trainer = trained(ClassificationTaskSpec(dropout=0.0), name, opinions, 40)
+    pipeline = ClassificationTaskSpec().pipeline(trainer.model, opinions.lexicon)
+    assert [pipeline.classify(text).label for text in ("fine film", "dull film")] == ["good", "bad"]
+    assert sum(pipeline.classify("dull film").probabilities.values()) == pytest.approx(1)
+    found = pipeline.measure(opinions.samples("validation"))
     assert found["accuracy"] == 1
     assert found["labels"]["good"]["count"] == 2
 
@@ -150,7 +150,7 @@ def test_a_small_model_learns_to_label(opinions: Prepared, name: str) -> None:
 @pytest.fixture
 def sentences(tmp_path: Path) -> Prepared:
     return ready(
-        Tagging(spelling=Spelling(size=4, width=8)),
+        TaggingTaskSpec(spelling=SpellingSpec(size=4, width=8)),
         {"kind": "en-fr", "train": 300, "validation": 50, "test": 0, "combinations": 0, "level": "first"},
         tmp_path,
         TokenizerSpec(pieces="given"),
@@ -215,14 +215,14 @@ def test_a_word_that_the_tokenizer_makes_nothing_of_is_still_a_word() -> None:
 
 def test_spelling_knows_strange_letters_and_both_ends_of_long_words() -> None:
     letters = {"a": 2, "b": 3}
-    assert spelled("abz", letters) == [2, 3, 1]
-    long = spelled("a" * 40 + "b" * 40, letters)
+    assert spell("abz", letters) == [2, 3, 1]
+    long = spell("a" * 40 + "b" * 40, letters)
     assert long == [2] * 15 + [3] * 15
     assert words_of([2, 3, 0, 1, 0]) == [[2, 3], [1]]
 
 
 def test_padding_and_neighbours_change_no_tag(sentences: Prepared) -> None:
-    task = Tagging(spelling=Spelling(size=4, width=8))
+    task = TaggingTaskSpec(spelling=SpellingSpec(size=4, width=8))
     torch.manual_seed(1)
     tagger = Tagger(fitted(task, "bilstm", sentences.lexicon).build().eval(), sentences.lexicon, task)
     texts = [sample["words"] for sample in sentences.samples("validation")[:20]]
@@ -230,7 +230,7 @@ def test_padding_and_neighbours_change_no_tag(sentences: Prepared) -> None:
 
 
 def test_letters_tell_unknown_words_apart(sentences: Prepared) -> None:
-    task = Tagging(spelling=Spelling(size=4, width=8))
+    task = TaggingTaskSpec(spelling=SpellingSpec(size=4, width=8))
     torch.manual_seed(1)
     model = fitted(task, "bilstm", sentences.lexicon).build().eval()
     tagger = Tagger(model, sentences.lexicon, task)
@@ -243,12 +243,12 @@ def test_letters_tell_unknown_words_apart(sentences: Prepared) -> None:
 
 @pytest.mark.parametrize("name", ["bilstm", "bert-tiny"])
 def test_a_small_model_learns_to_tag(sentences: Prepared, name: str) -> None:
-    task = Tagging(spelling=Spelling(size=4, width=8), forget=0.1, dropout=0.0)
+    task = TaggingTaskSpec(spelling=SpellingSpec(size=4, width=8), forget=0.1, dropout=0.0)
     trainer = trained(task, name, sentences, 150)
     measures = trainer.task.evaluate(trainer.model, lambda: None)
     assert measures is not None
     assert measures["accuracy"] > 0.9
-    tagger = task.speaker(trainer.model, sentences.lexicon)
+    tagger = task.pipeline(trainer.model, sentences.lexicon)
     assert [tag for _, tag in tagger.tag("The cat sleeps.")][:2] == ["DET", "NOUN"]
 
 
@@ -259,7 +259,7 @@ def test_plain_text_is_cut_into_words_and_signs() -> None:
 
 
 def test_a_learned_mix_of_layers_starts_even_and_is_what_its_formula_says(sentences: Prepared) -> None:
-    spec = fitted(Tagging(blend=True), "elmo", sentences.lexicon)
+    spec = fitted(TaggingTaskSpec(blend=True), "elmo", sentences.lexicon)
     torch.manual_seed(1)
     model = spec.build().eval()
     assert model.encoder is not None

@@ -17,8 +17,8 @@ from regard.data.corpus import CorpusSpec
 from regard.data.prepared import Prepared, prepare
 from regard.data.tokenizer import TokenizerSpec
 from regard.models import preset
-from regard.tasks.documents import Piece, packed
-from regard.tasks.language import Language, Learn, Rows, assess, chunks, divided, windows
+from regard.tasks.documents import Span, pack
+from regard.tasks.language import LanguageBatch, LanguageTask, LanguageTaskSpec, assess, chunks, divide, windows
 from regard.train.optimizer import AdamW
 from regard.train.schedule import Constant
 from regard.train.trainer import Trainer, TrainSpec
@@ -32,7 +32,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     (folder / "text.txt").write_text("\n".join(DOCUMENTS) + "\n")
     reader = {"kind": "documents", "path": "text.txt", "unit": "line"}
     corpus = CorpusSpec.parse({"kind": "files", "train": reader, "validation": reader})
-    return prepare(corpus, Language(), TokenizerSpec(pieces="character"), 100, folder, folder / "data")[0]
+    return prepare(corpus, LanguageTaskSpec(), TokenizerSpec(pieces="character"), 100, folder, folder / "data")[0]
 
 
 def small(kind: str, size: int, **settings: int) -> Model:
@@ -40,14 +40,14 @@ def small(kind: str, size: int, **settings: int) -> Model:
     return preset(kind, vocabulary=size, width=16, depth=1, **settings).build().eval()
 
 
-def learn(prepared: Prepared, **settings: object) -> Learn:
-    return Language(context=8, **settings).build(prepared, BatchSpec(tokens=24), 5)
+def learn(prepared: Prepared, **settings: object) -> LanguageTask:
+    return LanguageTaskSpec(context=8, **settings).build(prepared, BatchSpec(tokens=24), 5)
 
 
-def epoch(task: Learn) -> list[Rows]:
+def epoch(task: LanguageTask) -> list[LanguageBatch]:
     places = task.batches(0, 0)
     try:
-        found: list[Rows] = []
+        found: list[LanguageBatch] = []
         for place in places:
             if place.epoch:
                 return found
@@ -113,7 +113,7 @@ def test_an_evaluation_is_the_mean_over_the_whole_text_by_brute_force(prepared: 
     tokenizer = prepared.lexicon.tokenizer
     model = small("gpt2", len(tokenizer), context=8, heads=2)
     samples = prepared.samples("validation")
-    found = assess(model, tokenizer, samples, Language(context=8, stride=3))
+    found = assess(model, tokenizer, samples, LanguageTaskSpec(context=8, stride=3))
     total, count = 0.0, 0
     for row in tokenizer.encode(DOCUMENTS):
         whole = [tokenizer.begin, *row, tokenizer.end]
@@ -133,20 +133,18 @@ def test_an_evaluation_is_the_mean_over_the_whole_text_by_brute_force(prepared: 
 def test_a_model_that_carries_its_state_is_evaluated_in_one_reading(prepared: Prepared) -> None:
     tokenizer = prepared.lexicon.tokenizer
     model, samples = small("lstm", len(tokenizer)), prepared.samples("validation")
-    carried = assess(model, tokenizer, samples, Language(context=2, carry=True))
-    whole = assess(model, tokenizer, samples, Language(context=100))
+    carried = assess(model, tokenizer, samples, LanguageTaskSpec(context=2, carry=True))
+    whole = assess(model, tokenizer, samples, LanguageTaskSpec(context=100))
     assert carried["loss"] == pytest.approx(whole["loss"], rel=1e-5)
 
 
 def test_the_parts_of_a_carried_corpus_are_even_and_whole() -> None:
     documents = [(0, 7), (1, 1), (2, 12), (3, 4)]
-    parts = divided(documents, 3)
+    parts = divide(documents, 3)
     assert [sum(piece.last - piece.first for piece in part) for part in parts] == [8, 8, 8]
     places = [(piece.document, place) for piece in chain(*parts) for place in range(piece.first, piece.last)]
     assert places == [(document, place) for document, size in documents for place in range(size)]
-    assert list(chunks([Piece(2, 3, 12)], 4)) == [
-        *(Piece(2, 3, 7, True), Piece(2, 7, 11, False), Piece(2, 11, 12, False))
-    ]
+    assert list(chunks([Span(2, 3, 12)], 4)) == [*(Span(2, 3, 7, True), Span(2, 7, 11, False), Span(2, 11, 12, False))]
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru", "ssm", "mamba-130m"])
@@ -239,8 +237,8 @@ def test_any_causal_mixer_learns_a_language(prepared: Prepared, kind: str) -> No
     size = {"vocabulary": len(prepared.lexicon.tokenizer), "width": 32, "depth": 1}
     if kind == "deepseek-tiny":
         del size["width"]
-    spec = Language(context=16).fitted(preset(kind, **(size | PRESETS[kind])), prepared.lexicon)
-    model, task = spec.build(), Language(context=16).build(prepared, BatchSpec(tokens=128), 1)
+    spec = LanguageTaskSpec(context=16).fit_model(preset(kind, **(size | PRESETS[kind])), prepared.lexicon)
+    model, task = spec.build(), LanguageTaskSpec(context=16).build(prepared, BatchSpec(tokens=128), 1)
     before = assess(model.eval(), prepared.lexicon.tokenizer, prepared.samples("validation"), task.spec)["loss"]
     plan = TrainSpec(steps=25, evaluate=0, optimizer=AdamW(rate=0.01), schedule=Constant())
     Trainer(model, task, plan).run()
@@ -250,7 +248,7 @@ def test_any_causal_mixer_learns_a_language(prepared: Prepared, kind: str) -> No
 
 
 def test_packing_leaves_no_room_but_at_the_ends() -> None:
-    rows = list(packed([(0, 5), (1, 9), (2, 3)], 4, 1))
+    rows = list(pack([(0, 5), (1, 9), (2, 3)], 4, 1))
     sizes = [sum(piece.last - piece.first for piece in row) for row in rows]
     assert sizes == [3, 4, 4, 4, 2]
 
@@ -269,7 +267,7 @@ def test_experts_are_kept_evenly_used(prepared: Prepared) -> None:
 def test_a_folder_of_documents_can_be_cut_for_validation(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("0123456789" * 10 + "\n")
     corpus = CorpusSpec.parse({"kind": "files", "train": {"kind": "documents", "path": "text.txt"}, "holdout": 0.1})
-    made, _ = prepare(corpus, Language(), TokenizerSpec(pieces="character"), 10, tmp_path, tmp_path / "data")
+    made, _ = prepare(corpus, LanguageTaskSpec(), TokenizerSpec(pieces="character"), 10, tmp_path, tmp_path / "data")
     (kept,) = made.samples("validation")
     assert kept["text"] == ("0123456789" * 10 + "\n")[90:]
     assert len(made.columns["text"][0]) == 90

@@ -9,7 +9,7 @@ from regard.data.tokenizer import MASK, Tokenizer, TokenizerSpec
 from regard.decode.filler import Filler
 from regard.errors import InputError, SpecError
 from regard.models import preset
-from regard.tasks.masking import Masking, hidden
+from regard.tasks.masking import MaskingTaskSpec, hide
 
 TEXT = "the cat sees the dog and the dog sees the cats in the gardens"
 
@@ -28,7 +28,7 @@ def rows(tokenizer: Tokenizer, count: int = 400) -> list[list[list[int]]]:
 
 def test_a_share_is_chosen_and_of_it_eight_in_ten_are_hidden(tokenizer: Tokenizer) -> None:
     read = rows(tokenizer)
-    batch = hidden(read, tokenizer, Masking(share=0.2), 1)
+    batch = hide(read, tokenizer, MaskingTaskSpec(share=0.2), 1)
     before = torch.tensor([row[0] for row in read])
     assert torch.equal(before[batch.chosen], batch.answers)
     assert torch.equal(before[~batch.chosen], batch.tokens[~batch.chosen])
@@ -45,14 +45,14 @@ def test_a_share_is_chosen_and_of_it_eight_in_ten_are_hidden(tokenizer: Tokenize
 
 def test_chance_follows_from_the_seed_alone(tokenizer: Tokenizer) -> None:
     read = rows(tokenizer, 5)
-    one, other, third = (hidden(read, tokenizer, Masking(), seed) for seed in (1, 1, 2))
+    one, other, third = (hide(read, tokenizer, MaskingTaskSpec(), seed) for seed in (1, 1, 2))
     assert torch.equal(one.tokens, other.tokens)
     assert not torch.equal(one.tokens, third.tokens)
 
 
 def test_whole_words_are_chosen_together(tokenizer: Tokenizer) -> None:
     read = rows(tokenizer)
-    batch = hidden(read, tokenizer, Masking(whole_words=True), 3)
+    batch = hide(read, tokenizer, MaskingTaskSpec(whole_words=True), 3)
     names = tokenizer.pieces(read[0][0])
     words: list[list[int]] = []
     for place in range(1, len(names) - 1):
@@ -63,7 +63,7 @@ def test_whole_words_are_chosen_together(tokenizer: Tokenizer) -> None:
     for word in words:
         together = batch.chosen[:, word]
         assert bool((together.all(1) == together.any(1)).all())
-    lone = hidden(read, tokenizer, Masking(), 3)
+    lone = hide(read, tokenizer, MaskingTaskSpec(), 3)
     longest = max(words, key=len)
     apart = lone.chosen[:, longest]
     assert bool((apart.all(1) != apart.any(1)).any())  # without it, pieces are chosen one by one
@@ -71,7 +71,7 @@ def test_whole_words_are_chosen_together(tokenizer: Tokenizer) -> None:
 
 def test_a_model_fills_in_what_is_hidden(tokenizer: Tokenizer) -> None:
     torch.manual_seed(1)
-    spec = Masking().fitted(
+    spec = MaskingTaskSpec().fit_model(
         preset("bert-tiny", vocabulary=len(tokenizer), width=32, depth=1, heads=2), lexicon(tokenizer)
     )
     model = spec.build().eval()
@@ -107,9 +107,11 @@ def test_a_tokenizer_without_a_mask_is_refused() -> None:
     with pytest.raises(SpecError, match=r"no \[MASK\]"):
         Filler(model.build(), plain).fill(f"the {MASK}")
     with pytest.raises(SpecError, match=r"no \[MASK\]"):
-        Masking().fitted(model, lexicon(plain))
+        MaskingTaskSpec().fit_model(model, lexicon(plain))
 
 
 def test_a_decoder_is_refused(tokenizer: Tokenizer) -> None:
     with pytest.raises(SpecError, match="only what comes before"):
-        Masking().fitted(preset("gpt2", vocabulary=len(tokenizer), width=32, depth=1, heads=2), lexicon(tokenizer))
+        MaskingTaskSpec().fit_model(
+            preset("gpt2", vocabulary=len(tokenizer), width=32, depth=1, heads=2), lexicon(tokenizer)
+        )

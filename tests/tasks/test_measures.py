@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from regard.errors import InputError
-from regard.tasks.measures import Measured, labelled, ratio, tables
+from regard.tasks.measures import Measure, measure_labels, ratio, tables
 
 NAMES = ["noun", "verb", "other", "never"]
 GOLD = [0, 0, 0, 1, 1, 2]
@@ -25,17 +25,17 @@ def guessed(count: int, labels: int, seed: int, right: float = 0.8) -> tuple[lis
     return gold.tolist(), np.where(chance.random(count) < right, gold, chance.integers(labels, size=count)).tolist()
 
 
-def width(found: Measured) -> float:
+def width(found: Measure) -> float:
     return found.high - found.low
 
 
-def accuracy(gold: list[int], guesses: list[int], groups: list[int] | None = None, seed: int = 0) -> Measured:
-    found = labelled(gold, guesses, [str(number) for number in range(50)], groups, seed)
-    return Measured(found["accuracy"], found["accuracy_low"], found["accuracy_high"])
+def accuracy(gold: list[int], guesses: list[int], groups: list[int] | None = None, seed: int = 0) -> Measure:
+    found = measure_labels(gold, guesses, [str(number) for number in range(50)], groups, seed)
+    return Measure(found["accuracy"], found["accuracy_low"], found["accuracy_high"])
 
 
 def test_a_small_case_comes_out_as_by_hand() -> None:
-    found = labelled(GOLD, GUESSES, NAMES)
+    found = measure_labels(GOLD, GUESSES, NAMES)
     assert found["accuracy"] == pytest.approx(4 / 6)
     assert found["macro_f1"] == pytest.approx((2 / 3 + 1 / 2 + 1) / 3)
     assert found["count"] == 6
@@ -46,7 +46,7 @@ def test_a_small_case_comes_out_as_by_hand() -> None:
 
 
 def test_a_label_that_is_only_guessed_counts_and_one_that_never_occurs_does_not() -> None:
-    found = labelled([0, 0, 0], [0, 0, 3], NAMES)
+    found = measure_labels([0, 0, 0], [0, 0, 3], NAMES)
     assert found["labels"]["never"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "count": 0}
     assert found["macro_f1"] == pytest.approx((0.8 + 0) / 2)
     assert set(found["labels"]) == {"noun", "never"}
@@ -55,7 +55,7 @@ def test_a_label_that_is_only_guessed_counts_and_one_that_never_occurs_does_not(
 @pytest.mark.parametrize("grouped", [False, True])
 def test_every_measure_equals_that_of_a_plain_loop(grouped: bool) -> None:
     gold, guesses = guessed(400, 9, seed=1)
-    found = labelled(
+    found = measure_labels(
         gold, guesses, [str(number) for number in range(9)], [n // 7 for n in range(400)] if grouped else None
     )
     pairs = list(zip(gold, guesses, strict=True))
@@ -77,7 +77,7 @@ def test_every_measure_equals_that_of_a_plain_loop(grouped: bool) -> None:
 def test_every_measure_equals_scikit_learn() -> None:
     metrics = pytest.importorskip("sklearn.metrics", exc_type=ImportError)
     gold, guesses = guessed(400, 9, seed=2)
-    found = labelled(gold, guesses, [str(number) for number in range(9)])
+    found = measure_labels(gold, guesses, [str(number) for number in range(9)])
     assert found["accuracy"] == pytest.approx(metrics.accuracy_score(gold, guesses))
     assert found["macro_f1"] == pytest.approx(metrics.f1_score(gold, guesses, average="macro", zero_division=0))
     assert found["confusion"]["counts"] == metrics.confusion_matrix(gold, guesses).tolist()
@@ -86,7 +86,7 @@ def test_every_measure_equals_scikit_learn() -> None:
 def test_resampling_counts_equals_resampling_items() -> None:
     gold, guesses = guessed(60, 5, seed=3)
     sentences = [number // 6 for number in range(60)]
-    found = labelled(gold, guesses, [str(number) for number in range(5)], sentences, seed=7)
+    found = measure_labels(gold, guesses, [str(number) for number in range(5)], sentences, seed=7)
     drawn, values = np.random.default_rng(7).integers(10, size=(1000, 10)), []
     for resample in drawn:
         items = [n for sentence in resample for n in range(60) if sentences[n] == sentence]
@@ -105,11 +105,11 @@ def macro_f1(gold: list[int], guesses: list[int]) -> float:
 @pytest.mark.parametrize("seed", range(5))
 def test_an_interval_holds_its_value_and_is_the_same_for_the_same_seed(seed: int) -> None:
     gold, guesses = guessed(30, 12, seed)  # most labels are rare
-    found = labelled(gold, guesses, [str(number) for number in range(12)], seed=seed)
+    found = measure_labels(gold, guesses, [str(number) for number in range(12)], seed=seed)
     for name in ("accuracy", "macro_f1"):
         assert 0 <= found[f"{name}_low"] <= found[name] <= found[f"{name}_high"] <= 1
         assert found[f"{name}_low"] < found[f"{name}_high"]
-    assert labelled(gold, guesses, [str(number) for number in range(12)], seed=seed) == found
+    assert measure_labels(gold, guesses, [str(number) for number in range(12)], seed=seed) == found
 
 
 def test_an_interval_shrinks_with_the_root_of_the_data() -> None:
@@ -178,7 +178,7 @@ def test_25000_tags_are_measured_in_less_than_two_seconds() -> None:
     times = []
     for groups in ([number * 2000 // 25_000 for number in range(25_000)], None):
         before = time.process_time()
-        labelled(gold, guesses, names, groups)
+        measure_labels(gold, guesses, names, groups)
         times.append(time.process_time() - before)
     assert max(times) < 2
 
@@ -198,7 +198,7 @@ def test_labels_that_do_not_fit_together_are_refused(
     gold: list[int], guesses: list[int], names: list[str], groups: list[int] | None, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        labelled(gold, guesses, names, groups)
+        measure_labels(gold, guesses, names, groups)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_sums_that_make_no_mean_are_refused(sums: list[float], counts: list[floa
 
 
 def test_tables_stand_in_columns() -> None:
-    assert tables(labelled(GOLD, GUESSES, ["noun", "動詞", "x\x1b[2J", "never"])) == [
+    assert tables(measure_labels(GOLD, GUESSES, ["noun", "動詞", "x\x1b[2J", "never"])) == [
         "label  precision  recall      f1  count",
         "noun       66.7%   66.7%   66.7%      3",
         "動詞       50.0%   50.0%   50.0%      2",
@@ -232,13 +232,13 @@ def test_tables_stand_in_columns() -> None:
 def test_of_many_labels_the_most_confused_pairs_are_shown() -> None:
     gold = [*range(20), *[3] * 9, *[5] * 4]
     guesses = [*range(20), *[4] * 9, *[6] * 4]
-    lines = tables(labelled(gold, guesses, [f"label {number}" for number in range(20)]))
+    lines = tables(measure_labels(gold, guesses, [f"label {number}" for number in range(20)]))
     assert lines[-3:] == [
         "is       guessed  count  share",
         "label 3  label 4      9  90.0%",
         "label 5  label 6      4  80.0%",
     ]
-    perfect = tables(labelled(gold, gold, [f"label {number}" for number in range(20)]))
+    perfect = tables(measure_labels(gold, gold, [f"label {number}" for number in range(20)]))
     assert perfect[-1] == "no label was taken for another"
-    mixed = tables(labelled(*guessed(2000, 20, seed=9), [f"label {number}" for number in range(20)]))
+    mixed = tables(measure_labels(*guessed(2000, 20, seed=9), [f"label {number}" for number in range(20)]))
     assert mixed[-1].startswith("and ") and mixed[-1].endswith(" more pairs")

@@ -11,19 +11,19 @@ import torch
 import torch.nn.functional as F
 
 from regard.core.model import Model
-from regard.data.batches import BatchSpec, assembled
+from regard.data.batches import BatchSpec, make_batch
 from regard.data.corpus import CorpusSpec
 from regard.data.prepared import Prepared, prepare
 from regard.data.tokenizer import TokenizerSpec
 from regard.decode.prompted import Prompted
-from regard.decode.search import Search, search
+from regard.decode.search import Search, beam_search
 from regard.models import preset
-from regard.tasks.algorithm import Algorithm
-from regard.tasks.embedding import Embedder, Embedding, matched, pooled
+from regard.tasks.algorithm import AlgorithmTaskSpec
+from regard.tasks.embedding import Embedder, EmbeddingTaskSpec, match_pairs, pool_states
 from regard.tasks.entropy import cross_entropy
-from regard.tasks.regression import Regression
+from regard.tasks.regression import RegressionTaskSpec
 from regard.tasks.task import Pulse, TaskSpec
-from regard.tasks.translation import Translation, in_one, predicted
+from regard.tasks.translation import TranslationTaskSpec, in_one, predict
 from regard.train.optimizer import AdamW
 from regard.train.schedule import Linear
 from regard.train.trainer import Trainer, TrainSpec
@@ -55,11 +55,11 @@ COPY = {
 
 @torch.no_grad()
 def test_a_decoder_alone_reads_the_source_and_is_asked_for_the_target_only(tmp_path: Path) -> None:
-    task = Translation(joined=True)
+    task = TranslationTaskSpec(joined=True)
     prepared = ready(task, COPY, tmp_path)
     tokenizer = prepared.lexicon.tokenizer
     sources, targets = tokenizer.encode(["a b c", "d"]), tokenizer.encode(["c b", "a a a"])
-    batch = assembled(sources, targets, tokenizer.pad, tokenizer.begin, tokenizer.end)
+    batch = make_batch(sources, targets, tokenizer.pad, tokenizer.begin, tokenizer.end)
     tokens, valid, kept = in_one(batch, tokenizer)
     texts = [tokenizer.pieces(row[real].tolist()) for row, real in zip(tokens, valid, strict=True)]
     assert texts == [["a", "b", "c", "[SEP]", "c", "b", "[EOS]"], ["d", "[SEP]", "a", "a", "a", "[EOS]"]]
@@ -72,7 +72,7 @@ def test_a_decoder_alone_reads_the_source_and_is_asked_for_the_target_only(tmp_p
         size = int(real.sum())
         logits = model(row[None, : size - 1])[0]
         expected += float(F.cross_entropy(logits[mask[: size - 1]], row[1:size][mask[: size - 1]], reduction="sum"))
-    found = predicted(model, batch, tokenizer)
+    found = predict(model, batch, tokenizer)
     assert found.sizes == [3, 4]
     assert float(cross_entropy(found.factors, found.targets)) == pytest.approx(expected, rel=1e-5)
 
@@ -88,7 +88,7 @@ def test_beam_search_after_a_prompt_finds_the_best_of_all(kind: str) -> None:
     sources, valid = torch.tensor([[2, 3, 4, 1], [4, 1, 0, 0]]), torch.tensor([[True] * 4, [True, True, False, False]])
     scorer = Prompted(model)
     settings = Search(beam=40, maximum=2, length="none")
-    found = search(scorer, scorer.encode(sources, valid), 2, begin, end, settings)
+    found = beam_search(scorer, scorer.encode(sources, valid), 2, begin, end, settings)
     for row, source in enumerate(([2, 3, 4], [4])):
         best = max(
             (
@@ -110,17 +110,19 @@ def score(model: Model, tokens: list[int], before: int) -> float:
 @pytest.mark.parametrize("kind", ["decoder-tiny", "transformer-tiny"])
 def test_an_algorithm_is_learned_and_told_by_size(tmp_path: Path, kind: str) -> None:
     spec = preset(kind, vocabulary=8, width=48, depth=2, heads=4, dropout=0.0)
-    task = Algorithm().suited(spec)
+    task = AlgorithmTaskSpec().adapt_to(spec)
     prepared = ready(task, COPY, tmp_path)
     torch.manual_seed(1)
     size = {"vocabulary": len(prepared.lexicon.tokenizer)}
-    model = task.fitted(preset(kind, width=48, depth=2, heads=4, dropout=0.0, **size), prepared.lexicon).build()
+    model = task.fit_model(preset(kind, width=48, depth=2, heads=4, dropout=0.0, **size), prepared.lexicon).build()
     trained(task, model, prepared, 300, tokens=512)
-    speaker = task.speaker(model, prepared.lexicon)
-    found = task.evaluated(speaker, prepared.samples("validation"))
+    pipeline = task.pipeline(model, prepared.lexicon)
+    found = task.measure(pipeline, prepared.samples("validation"))
     assert found["exact"] > 0.9
     assert set(found["by_size"]) <= {1, 2, 3, 4}
-    told = task.reported({"exact": 0.75, "bleu": 1.0}, [{"source": "a", "target": "b", "size": 7}] * 4, list("bbbc"))
+    told = task.report_measures(
+        {"exact": 0.75, "bleu": 1.0}, [{"source": "a", "target": "b", "size": 7}] * 4, list("bbbc")
+    )
     assert told == {"exact": 0.75, "by_size": {7: 0.75}}
 
 
@@ -140,36 +142,36 @@ def test_every_position_scheme_steps_as_it_reads(position: str, scatter: int) ->
 
 
 def test_scattered_positions_are_drawn_in_order_for_each_row_while_training() -> None:
-    from regard.core.stack import scattered
+    from regard.core.stack import scatter_positions
     from regard.core.view import View
 
     view = View.of(torch.zeros(50, 6, 1), torch.ones(50, 6, dtype=torch.bool).tril(3))
     torch.manual_seed(1)
-    places = scattered(view, 64, training=True)
+    places = scatter_positions(view, 64, training=True)
     assert bool((places[:, 1:] >= places[:, :-1]).all())
     assert int(places.max()) > 40
     assert int(places.max()) < 64
-    assert not torch.equal(places, scattered(view, 64, training=True))
-    used = scattered(view, 64, training=False)
-    assert torch.equal(used, scattered(view, 64, training=False))
+    assert not torch.equal(places, scatter_positions(view, 64, training=True))
+    used = scatter_positions(view, 64, training=False)
+    assert torch.equal(used, scatter_positions(view, 64, training=False))
 
 
 def test_texts_that_mean_the_same_come_together(tmp_path: Path) -> None:
-    task = Embedding()
+    task = EmbeddingTaskSpec()
     corpus = {"kind": "en-fr", "train": 600, "validation": 60, "test": 0, "combinations": 0, "level": "first"}
     prepared = ready(task, corpus, tmp_path, "bpe")
     torch.manual_seed(1)
     settings = {"vocabulary": len(prepared.lexicon.tokenizer), "width": 32, "depth": 1, "heads": 2, "dropout": 0.0}
-    model = task.fitted(preset("bert-tiny", **settings, context=128), prepared.lexicon).build()
-    speaker = task.speaker(model.eval(), prepared.lexicon)
-    before = matched(speaker, prepared.samples("validation"))["found"]
+    model = task.fit_model(preset("bert-tiny", **settings, context=128), prepared.lexicon).build()
+    pipeline = task.pipeline(model.eval(), prepared.lexicon)
+    before = match_pairs(pipeline, prepared.samples("validation"))["found"]
     trained(task, model, prepared, 80)
-    found = task.evaluated(speaker, prepared.samples("validation"))
+    found = task.measure(pipeline, prepared.samples("validation"))
     assert found["found"] > max(0.5, before)
     assert found["found_low"] <= found["found"] <= found["found_high"]
-    vectors = speaker.embed(["The cat sleeps.", "I like bread."])
+    vectors = pipeline.embed(["The cat sleeps.", "I like bread."])
     torch.testing.assert_close(vectors.norm(dim=-1), torch.ones(2))
-    alone = speaker.embed(["I like bread."])
+    alone = pipeline.embed(["I like bread."])
     torch.testing.assert_close(vectors[1], alone[0], atol=1e-5, rtol=1e-4)
 
 
@@ -181,24 +183,27 @@ def test_a_model_that_makes_one_vector_of_everything_finds_nothing() -> None:
             return torch.ones(len(texts), 4) / 2
 
     samples = [{"source": str(n), "target": str(n)} for n in range(5)]
-    found = matched(Same(None, None), samples)  # type: ignore[arg-type]
+    found = match_pairs(Same(None, None), samples)  # type: ignore[arg-type]
     assert found["found"] == 0
     assert found["reciprocal_rank"] == pytest.approx(1 / 5)
 
 
 @torch.no_grad()
 def test_the_loss_of_pairs_is_both_ways_over_the_batch(tmp_path: Path) -> None:
-    task = Embedding(scale=10.0)
+    task = EmbeddingTaskSpec(scale=10.0)
     corpus = {"kind": "en-fr", "train": 50, "validation": 10, "test": 0, "combinations": 0, "level": "first"}
     prepared = ready(task, corpus, tmp_path, "bpe")
     torch.manual_seed(1)
     settings = {"vocabulary": len(prepared.lexicon.tokenizer), "width": 16, "depth": 1, "heads": 2, "dropout": 0.0}
-    model = task.fitted(preset("bert-tiny", **settings, attention_dropout=0.0), prepared.lexicon).build()
+    model = task.fit_model(preset("bert-tiny", **settings, attention_dropout=0.0), prepared.lexicon).build()
     learner = task.build(prepared, BatchSpec(tokens=200), 1)
     places = learner.batches(0, 0)
     batch = next(places).batch
     places.close()
-    one, other = pooled(model, batch.source, batch.source_valid), pooled(model, batch.target, batch.target_valid)
+    one, other = (
+        pool_states(model, batch.source, batch.source_valid),
+        pool_states(model, batch.target, batch.target_valid),
+    )
     expected = 0.0
     for n in range(len(one)):
         forward = torch.stack([10 * F.cosine_similarity(one[n], row, dim=0) for row in other])
@@ -208,22 +213,22 @@ def test_the_loss_of_pairs_is_both_ways_over_the_batch(tmp_path: Path) -> None:
 
 
 def test_a_recurrence_learns_the_adding_problem_of_a_few_numbers(tmp_path: Path) -> None:
-    task = Regression()
+    task = RegressionTaskSpec()
     prepared = ready(task, {"kind": "adding", "train": 3000, "validation": 100, "test": 0, "sizes": [6, 8]}, tmp_path)
     torch.manual_seed(1)
-    model = task.fitted(preset("gru", vocabulary=260, width=32, depth=1, dropout=0.0), prepared.lexicon).build()
+    model = task.fit_model(preset("gru", vocabulary=260, width=32, depth=1, dropout=0.0), prepared.lexicon).build()
     trained(task, model, prepared, 400, tokens=256)
-    speaker = task.speaker(model, prepared.lexicon)
-    found = task.evaluated(speaker, prepared.samples("validation"))
+    pipeline = task.pipeline(model, prepared.lexicon)
+    found = task.measure(pipeline, prepared.samples("validation"))
     assert found["error"] < 0.02  # chance is 1/6
     assert found["error_low"] <= found["error"] <= found["error_high"]
     assert set(found["error_by_size"]) == {6, 7, 8}
     one = prepared.samples("validation")[:1]
-    alone = speaker.reckon(one[0]["values"], one[0]["marks"]) - one[0]["target"]
-    assert speaker.measured(one)["error"] == pytest.approx(alone**2, abs=1e-6)
+    alone = pipeline.reckon(one[0]["values"], one[0]["marks"]) - one[0]["target"]
+    assert pipeline.measure(one)["error"] == pytest.approx(alone**2, abs=1e-6)
     short, long = ({"values": [0.5] * size, "marks": [1, *[0] * (size - 2), 1], "target": 1.0} for size in (6, 8))
-    among = speaker.measured([long, short])["error_by_size"]  # the short one is padded there, and not here
-    assert among[6] == pytest.approx(speaker.measured([short])["error"], abs=1e-6)
-    assert speaker.reckon([0.5, 0.2, 0.9, 0.1, 0.3, 0.4, 0.6, 0.8], [1, 0, 0, 0, 0, 0, 0, 1]) == pytest.approx(
+    among = pipeline.measure([long, short])["error_by_size"]  # the short one is padded there, and not here
+    assert among[6] == pytest.approx(pipeline.measure([short])["error"], abs=1e-6)
+    assert pipeline.reckon([0.5, 0.2, 0.9, 0.1, 0.3, 0.4, 0.6, 0.8], [1, 0, 0, 0, 0, 0, 0, 1]) == pytest.approx(
         1.3, abs=0.5
     )

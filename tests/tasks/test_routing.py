@@ -10,7 +10,7 @@ import torch
 
 from regard.config import Document
 from regard.core.model import Model
-from regard.run import Run, described
+from regard.runs.folder import Run, describe_model
 from regard.tasks.routing import BALANCE
 from regard.tasks.task import Task, TaskSpec
 from tests.test_tasks import RUNS
@@ -21,9 +21,9 @@ def learned(name: str, folder: Path, balance: str) -> tuple[Model, Task[Any]]:
     usual = {"tokenizer": {"vocabulary": 200}, "batches": {"tokens": 128}, "train": {"steps": 1}, "device": "cpu"}
     words = ["model.dropout=0.0", *(["task.dropout=0.0"] if name in ("classification", "tagging") else [])]
     task = {"task": {"kind": name, **(found if isinstance(found := RUNS[name]["task"], dict) else {})}}
-    run = Run.begin(Document({**usual, **RUNS[name], **task, "out": str(folder / "run")}).changed(words))
+    run = Run.begin(Document({**usual, **RUNS[name], **task, "out": str(folder / "run")}).change(words))
     prepared = run.prepared()
-    spec = described(run.spec, prepared.lexicon)
+    spec = describe_model(run.spec, prepared.lexicon)
     experts = {"kind": "experts", "hidden": 8, "experts": 4, "top": 1, "balance": balance}
     stacks = {
         side: stack.replace(blocks=tuple(block.replace(ffn=experts) for block in stack.blocks))

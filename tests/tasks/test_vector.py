@@ -16,10 +16,10 @@ from torch import Tensor
 
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import CheckpointError, RegardError
-from regard.exchange import keep
-from regard.hub.load import imported
+from regard.hub.load import import_folder
 from regard.models import preset
-from regard.noun import load
+from regard.runs.convert import keep
+from regard.runs.load import load
 from regard.tasks.embedding import Embedder
 from tests.hub.test_answers import WORDS
 from tests.parity.test_hub import BERT, LLAMA
@@ -93,7 +93,7 @@ def test_a_folder_is_pooled_as_it_says(tmp_path: Path, modes: list[str]) -> None
     told = {"pooling_mode_mean_tokens": False, **{f"pooling_mode_{mode}": True for mode in modes}}
     folder = encoder(tmp_path / "model")
     write(folder, "1_Pooling/config.json", told)
-    keep(imported(folder), tmp_path / "kept")
+    keep(import_folder(folder), tmp_path / "kept")
     found = states(folder, TEXTS)
     expected = torch.cat([formula(*found, mode) for mode in modes], 1)
     for noun in ("model", "kept"):
@@ -108,7 +108,7 @@ def test_dense_and_normalize_come_in_their_order(tmp_path: Path, activation: str
     write(folder, "2_Dense/config.json", {**layer, "activation_function": f"torch.nn.modules.x.{activation}"})
     weights = {"linear.weight": torch.randn(5, 64), "linear.bias": torch.randn(5)}
     save_file(weights, folder / "2_Dense" / "model.safetensors")
-    keep(imported(folder), tmp_path / "kept")
+    keep(import_folder(folder), tmp_path / "kept")
     mean = formula(*states(folder, TEXTS), "mean_tokens")
     dense = F.linear(mean, weights["linear.weight"], weights["linear.bias"])
     expected = F.normalize(torch.tanh(dense) if activation == "Tanh" else dense, dim=-1)

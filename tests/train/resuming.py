@@ -18,7 +18,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import torch
 
 from regard.data.prepared import Prepared
-from regard.run import Run
+from regard.runs.folder import Run
 from regard.train.listener import Listener, Step, history
 from regard.train.trainer import Moment
 from tests.train.killing import forked
@@ -33,7 +33,7 @@ class Killer(Listener):
     def __init__(self, step: int) -> None:
         self.step = step
 
-    def stepped(self, step: Step, moment: Moment) -> None:
+    def on_step(self, step: Step, moment: Moment) -> None:
         if step.step == self.step:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -74,7 +74,7 @@ def twice(folder: Path) -> int:
     """The exit status of a training that hears a second signal before it could finish the step."""
 
     class Impatient(Listener):
-        def evaluating(self, moment: Moment) -> None:
+        def on_evaluation_start(self, moment: Moment) -> None:
             for _ in range(2):
                 os.kill(os.getpid(), signal.SIGTERM)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import Document, assignments, merge
-from regard.run import Run
+from regard.runs.folder import Run
 from regard.train.listener import Journal, Listener
 from regard.train.trainer import Trainer
 

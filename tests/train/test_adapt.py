@@ -13,12 +13,12 @@ from regard.config import Document, assignments, merge
 from regard.core.model import Model
 from regard.errors import CheckpointError, SpecError
 from regard.models import preset
-from regard.noun import parts
-from regard.run import Run
-from regard.train.adapt import AdaptSpec, Fresh, Lora, adapters, freeze, merged, plain, restore, settle
+from regard.runs.folder import Run
+from regard.runs.load import load_bundle
+from regard.runs.verify import verify
+from regard.train.adapt import AdaptSpec, Fresh, Lora, adapters, freeze, merge_lora, plain, restore, settle
 from regard.train.checkpoint import Store
 from regard.train.optimizer import AdamW
-from regard.verify import verify
 from tests.train.small import trainer
 
 CLASSES = {"kind": "classes", "classes": 3, "dense": True}
@@ -92,7 +92,7 @@ def test_training_moves_the_adapters_and_a_head_that_is_new_and_nothing_else(nam
 @pytest.mark.parametrize("name", ADAPTED)
 def test_base_and_adapters_make_a_plain_model(name: str) -> None:
     base, model = model_of(name), trained(attached(name))
-    weights = merged(base.state_dict(), adapters(model), lora_of(name))
+    weights = merge_lora(base.state_dict(), adapters(model), lora_of(name))
     plainly = model_of(name)
     plainly.load_state_dict(weights)
     assert torch.allclose(plainly(tokens()), model(tokens()), atol=1e-5)
@@ -111,7 +111,7 @@ def test_a_step_sees_the_adapters_too(name: str) -> None:
 @pytest.mark.parametrize("name", ADAPTED)
 def test_a_settled_model_is_plain_and_equals_the_merged_one_to_the_bit(name: str) -> None:
     base, model = model_of(name), trained(attached(name))
-    weights = merged(base.state_dict(), adapters(model), lora_of(name))
+    weights = merge_lora(base.state_dict(), adapters(model), lora_of(name))
     answer = model(tokens())
     settle(model)
     assert torch.equal(model(tokens()), answer)
@@ -188,7 +188,7 @@ def test_rows_that_a_task_has_added_are_trained_and_the_others_stay(tied: bool) 
     assert torch.equal(model(tokens()), base(tokens()))
     assert {f"{name}.added" for name in fresh.rows} == {name for name in adapters(model) if ".lora." not in name}
     added = {name: tensor.clone() for name, tensor in adapters(trained(model)).items()}
-    weights = merged(base.state_dict(), added, spec, fresh)
+    weights = merge_lora(base.state_dict(), added, spec, fresh)
     for name in fresh.rows:
         assert torch.equal(weights[name][:17], base.state_dict()[name][:17])
         assert (weights[name][17:] != base.state_dict()[name][17:]).any(-1).all()
@@ -211,11 +211,11 @@ def test_new_rows_that_do_not_fit_are_refused_by_name() -> None:
     spec.attach(model, fresh)
     name = "decoder.embedding.tokens.weight.added"
     fewer = adapters(model) | {name: torch.zeros(2, 16)}
-    for refuse in (lambda: restore(model, fewer), lambda: merged(base, fewer, spec, fresh)):
+    for refuse in (lambda: restore(model, fewer), lambda: merge_lora(base, fewer, spec, fresh)):
         with pytest.raises(CheckpointError, match=rf"{name}: shape \(2, 16\), and the model's is \(3, 16\)"):
             refuse()
     with pytest.raises(CheckpointError, match=f"{name}: the model has no such weight"):
-        merged(base, adapters(model), spec)
+        merge_lora(base, adapters(model), spec)
 
 
 def test_new_rows_can_be_frozen_or_adapted_like_the_rest() -> None:
@@ -250,7 +250,7 @@ def test_a_token_that_a_task_adds_is_learned_by_adapters_through_resume_and_merg
     assert newest is not None
     trained_names = {name for name in newest.tensors("adapter") if ".lora." not in name}
     assert trained_names == {"decoder.embedding.tokens.weight.added", "head.words.weight.added"}
-    base, used = first.tensors("model"), parts(f"{run.folder}@latest").model.state_dict()
+    base, used = first.tensors("model"), load_bundle(f"{run.folder}@latest").model.state_dict()
     for name in ("decoder.embedding.tokens.weight", "head.words.weight"):
         assert torch.equal(used[name][:-1], base[name][:-1])
         assert not torch.equal(used[name][-1], base[name][-1])
@@ -269,7 +269,7 @@ def test_adapters_of_a_run_from_before_this_keep_their_head(tmp_path: Path) -> N
     trainer(run).run()
     newest = run.store.latest()
     assert newest is not None and "head.words.weight" in newest.tensors("adapter")
-    used = parts(f"{run.folder}@latest").model.state_dict()
+    used = load_bundle(f"{run.folder}@latest").model.state_dict()
     assert torch.equal(used["head.words.weight"], newest.tensors("adapter")["head.words.weight"])
 
 
@@ -317,7 +317,7 @@ def test_adapters_that_lack_something_are_refused(missing: str) -> None:
         restore(model, part)
     if missing.endswith("up"):
         with pytest.raises(CheckpointError, match=f"{missing}: missing"):
-            merged(model_of("gpt2").state_dict(), part, lora_of("gpt2"))
+            merge_lora(model_of("gpt2").state_dict(), part, lora_of("gpt2"))
 
 
 @pytest.mark.parametrize(
@@ -348,25 +348,25 @@ def test_adapters_that_do_not_fit_are_refused_by_name(change: dict[str, Tensor],
     with pytest.raises(CheckpointError, match=message):
         restore(model, added)
     with pytest.raises(CheckpointError, match=message):
-        merged(model_of("bert").state_dict(), added, lora_of("bert"), HEAD)
+        merge_lora(model_of("bert").state_dict(), added, lora_of("bert"), HEAD)
     assert all(torch.equal(tensor, before[key]) for key, tensor in state(model).items())
 
 
 def test_adapters_of_another_spec_are_refused() -> None:
     base, added = model_of("gpt2").state_dict(), adapters(attached("gpt2"))
     with pytest.raises(CheckpointError, match="value: has an adapter, and none of the targets"):
-        merged(base, added, Lora(rank=2, targets=("*.query",)))
+        merge_lora(base, added, Lora(rank=2, targets=("*.query",)))
     with pytest.raises(CheckpointError, match=r"\*.key: a target, and there is no adapter for it"):
-        merged(base, added, Lora(rank=2, targets=("*.query", "*.value", "*.key")))
+        merge_lora(base, added, Lora(rank=2, targets=("*.query", "*.value", "*.key")))
     with pytest.raises(CheckpointError, match=r"\(2, 16\), and the model's is \(4, 16\)"):
-        merged(base, added, Lora(rank=4))
+        merge_lora(base, added, Lora(rank=4))
 
 
 def test_a_base_without_a_head_takes_the_one_that_was_trained() -> None:
     model = trained(attached("bert"))
     base = {key: tensor for key, tensor in model_of("bert").state_dict().items() if not key.startswith("head.")}
     again = model_of("bert")
-    again.load_state_dict(merged(base, adapters(model), lora_of("bert")))
+    again.load_state_dict(merge_lora(base, adapters(model), lora_of("bert")))
     assert torch.allclose(again(tokens()), model(tokens()), atol=1e-5)
 
 

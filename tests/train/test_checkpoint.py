@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from regard.errors import CheckpointError, DiskError
-from regard.train.checkpoint import MANIFEST, Store, verified
+from regard.train.checkpoint import MANIFEST, Store, verify
 from tests.train.contents import contents, save, whole
 
 
@@ -110,7 +110,7 @@ def test_every_truncation_is_detected_and_stepped_over(tmp_path: Path) -> None:
         for length in range(len(content)):
             path.write_bytes(content[:length])
             with pytest.raises(CheckpointError, match=path.name.split(".")[0]):
-                verified(newest)
+                verify(newest)
         path.unlink()
         assert whole(store) == 1
         assert str(path) in warnings[-1]
@@ -135,18 +135,18 @@ def test_flips_swaps_and_strays_are_detected(tmp_path: Path) -> None:
         try:
             if path.name != MANIFEST or _means_another(content, bytes(damaged)):
                 with pytest.raises(CheckpointError):
-                    verified(newest)
+                    verify(newest)
         finally:
             path.write_bytes(content)
     one, other = newest / "model.safetensors", newest / "optimizer.safetensors"
     a, b = one.read_bytes(), other.read_bytes()
     one.write_bytes(b), other.write_bytes(a)
     with pytest.raises(CheckpointError, match="damaged"):
-        verified(newest)
+        verify(newest)
     one.write_bytes(a), other.write_bytes(b)
     (newest / "evil.json").write_text("boom")  # somebody else's: it isn't read, and spoils nothing
     with pytest.raises(CheckpointError, match=r"evil.json: the manifest doesn't list it"):
-        verified(newest).read("evil.json")
+        verify(newest).read("evil.json")
 
 
 def _means_another(before: bytes, after: bytes) -> bool:
@@ -174,7 +174,7 @@ def test_a_manifest_that_lies_is_refused(tmp_path: Path, change: dict[str, Any])
     path = save(Store(tmp_path), 2) / MANIFEST
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(CheckpointError):
-        verified(path.parent)
+        verify(path.parent)
 
 
 def test_a_link_in_a_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_link_in_a_checkpoint_is_refused(tmp_path: Path) -> None:
     path.rename(tmp_path / "moved")
     path.symlink_to(tmp_path / "moved")
     with pytest.raises(CheckpointError, match=r"model.safetensors: missing"):
-        verified(path.parent)
+        verify(path.parent)
 
 
 def test_numbers_that_are_not_finite_are_never_written(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from regard.core.model import Model
 from regard.errors import CheckpointError, SpecError
 from regard.models import preset, presets
 from regard.train.adapt import Lora, freeze
-from regard.train.optimizer import OptimizerSpec, groups, packed, set_rate, undecayed, unpack
+from regard.train.optimizer import OptimizerSpec, groups, list_undecayed, pack, set_rate, unpack
 
 KINDS = ["adam", "adamw", "sgd", "adafactor"]
 
@@ -40,7 +40,7 @@ def test_a_state_that_is_saved_and_put_back_goes_on_to_the_bit(kind: str) -> Non
     optimizer = spec.build(broken)
     for seed in range(3):
         step(broken, optimizer, seed)
-    state = {name: tensor.clone() for name, tensor in packed(optimizer, broken).items()}
+    state = {name: tensor.clone() for name, tensor in pack(optimizer, broken).items()}
     assert state
     again = spec.build(broken)
     unpack(again, broken, state)
@@ -96,7 +96,7 @@ def test_only_matrices_decay_and_not_those_that_the_references_exempt(name: str)
     assert spared == {
         key for key, weight in weights.items() if weight.dim() < 2 or any(key.endswith(f".{own}") for own in kept)
     }
-    assert undecayed(model) <= spared  # what a part declares is there
+    assert list_undecayed(model) <= spared  # what a part declares is there
     assert all(any(key.endswith(f".{own}") for key in spared) for own in kept)
 
 
@@ -104,7 +104,7 @@ def test_a_state_of_another_model_is_refused() -> None:
     model = network()
     optimizer = OptimizerSpec.parse("adamw").build(model)
     step(model, optimizer, 0)
-    state = packed(optimizer, model)
+    state = pack(optimizer, model)
     with pytest.raises(CheckpointError, match="no weight 'x'"):
         unpack(optimizer, model, {"x/exp_avg": torch.zeros(3)})
     with pytest.raises(CheckpointError, match=r"0.weight/exp_avg has shape \(4, 3\)"):
@@ -205,7 +205,7 @@ def test_training_of_a_part_goes_on_to_the_bit(kind: str, part: str) -> None:
     for seed in range(2):
         learned(straight, optimizer, seed)
         learned(broken, first, seed)
-    state = {name: tensor.clone() for name, tensor in packed(first, broken).items()}
+    state = {name: tensor.clone() for name, tensor in pack(first, broken).items()}
     assert {name.rpartition("/")[0] for name in state} == trained(broken)
     again = spec.build(broken)
     unpack(again, broken, state)
@@ -225,7 +225,7 @@ def test_a_state_of_a_weight_that_is_frozen_now_is_refused() -> None:
     model = tiny(depth=1)
     optimizer = OptimizerSpec.parse("adamw").build(model)
     learned(model, optimizer, 0)
-    state = packed(optimizer, model)
+    state = pack(optimizer, model)
     freeze(model, ["encoder.embedding.tokens.*"])
     with pytest.raises(CheckpointError, match=r"'encoder.embedding.tokens.weight' was trained, and is frozen now"):
         unpack(OptimizerSpec.parse("adamw").build(model), model, state)

@@ -20,15 +20,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.average import average
 from regard.core.model import Model
 from regard.errors import Busy, CheckpointError, Divergence, InputError, RegardError, SpecError, Stopped
-from regard.noun import found, network
-from regard.run import Run
-from regard.tasks.translation import Translate
+from regard.lens.screen import Screen
+from regard.runs.average import average
+from regard.runs.folder import Run
+from regard.runs.load import load_model
+from regard.runs.resolve import resolve
+from regard.tasks.translation import TranslationTask
 from regard.train.checkpoint import Store
 from regard.train.listener import Listener, Step, history
-from regard.train.screen import Screen
 from regard.train.trainer import Moment, Trainer, TrainSpec
 from tests.train.small import begun, document, trainer
 
@@ -76,10 +77,10 @@ class Tripwire(Listener):
             self.event = ""
             os.kill(os.getpid(), self.number)
 
-    def stepped(self, step: Step, moment: Moment) -> None:
+    def on_step(self, step: Step, moment: Moment) -> None:
         self.heard("step", step.step)
 
-    def evaluating(self, moment: Moment) -> None:
+    def on_evaluation_start(self, moment: Moment) -> None:
         self.heard("evaluation", moment.step)
 
 
@@ -143,7 +144,7 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
 def test_the_command_stops_on_a_signal_and_resumes(tmp_path: Path) -> None:
     file, out = tmp_path / "run.yaml", tmp_path / "run"
     begun_here = begun(tmp_path / "other", "train.steps=100000", "train.evaluate=0", "train.save=20")
-    file.write_text(begun_here.resolved())
+    file.write_text(begun_here.dump())
     words = [sys.executable, "-m", "regard"]
     training = subprocess.Popen([*words, "train", str(file), f"out={out}"], stderr=subprocess.PIPE, text=True)
     wait((out / "checkpoints" / "latest").exists, 600)
@@ -188,7 +189,7 @@ def test_what_is_not_finite_stops_in_that_step(fault: str, tmp_path: Path) -> No
     run = begun(tmp_path / "run", "train.evaluate=0", "train.save=2")
     ready = trainer(run)
 
-    class Spoiled(Translate):
+    class Spoiled(TranslationTask):
         def loss(self, model: Model, batch: Any) -> Tensor:
             value = super().loss(model, batch)
             if ready.moment.step < 5:
@@ -196,7 +197,7 @@ def test_what_is_not_finite_stops_in_that_step(fault: str, tmp_path: Path) -> No
             return Poison.apply(value) if fault == "gradient" else value * float(fault.removeprefix("loss "))
 
     task = ready.task
-    assert isinstance(task, Translate)
+    assert isinstance(task, TranslationTask)
     ready.task = Spoiled(task.spec, task.prepared, task.plan, task.seed)
     with pytest.raises(Divergence) as stopped:
         ready.run()
@@ -265,7 +266,7 @@ def test_the_first_budget_that_is_used_up_ends_the_run(words: list[str], steps: 
         assert rates[-1] < 0.2 * max(rates)  # the schedule came to its end
 
 
-class Fixed(Translate):
+class Fixed(TranslationTask):
     """A task whose evaluations are known beforehand."""
 
     values: list[float]
@@ -277,7 +278,7 @@ class Fixed(Translate):
 def judged(run: Run, values: list[float]) -> Any:
     ready = trainer(run)
     task = ready.task
-    assert isinstance(task, Translate)
+    assert isinstance(task, TranslationTask)
     fixed = Fixed(task.spec, task.prepared, task.plan, task.seed)
     fixed.values = values
     ready.task = fixed
@@ -287,12 +288,12 @@ def judged(run: Run, values: list[float]) -> Any:
 def test_the_last_evaluation_counts_for_the_best_though_its_step_is_saved_anyway(tmp_path: Path) -> None:
     run = begun(tmp_path / "run", "train.steps=4", "train.evaluate=3", "train.save=2", "train.best=5")
     trainer(run).run()
-    moment = found(f"{tmp_path / 'run'}@latest").json("state")["moment"]
+    moment = resolve(f"{tmp_path / 'run'}@latest").json("state")["moment"]
     assert moment["evaluated"] == 4
     assert {step for _, step in moment["ranking"]} == {3, 4}
 
 
-class Timed(Translate):
+class Timed(TranslationTask):
     """A task that moves a clock: by a tenth of a second a step, and by what an evaluation takes."""
 
     now = 100.0
@@ -314,7 +315,7 @@ def test_the_minutes_include_the_last_evaluation_and_no_evaluation_moves_the_rat
     words = ["train.steps=null", "train.minutes=0.1", "train.schedule={kind: linear, warmup: 0}"]
     run = begun(tmp_path / "run", *words, f"train.evaluate={every}")
     ready = trainer(run)
-    assert isinstance(ready.task, Translate)
+    assert isinstance(ready.task, TranslationTask)
     task = Timed(ready.task.spec, ready.task.prepared, ready.task.plan, ready.task.seed)
     task.takes = takes
     ready.task = task
@@ -338,7 +339,7 @@ def test_a_measure_that_is_not_finite_is_never_the_best(worst: float, tmp_path: 
     run = begun(tmp_path / "run", "train.steps=8", "train.evaluate=2", "train.best=2")
     report = judged(run, [worst, 3, worst, 2]).run()
     assert report.moment.ranking == [(3, 4), (2, 8)]
-    assert found(f"{run.folder}@best").step == 4
+    assert resolve(f"{run.folder}@best").step == 4
     assert average(run.folder, best=2)[1] == [4, 8]
 
 
@@ -346,7 +347,7 @@ def test_nothing_is_best_where_no_measure_is_finite(tmp_path: Path) -> None:
     run = begun(tmp_path / "run", "train.steps=4", "train.evaluate=2")
     report = judged(run, [math.nan, math.nan]).run()
     assert report.moment.ranking == [] and report.moment.stale == 2
-    assert found(f"{run.folder}@best").step == 4
+    assert resolve(f"{run.folder}@best").step == 4
 
 
 def test_all_that_is_ranked_is_saved(tmp_path: Path) -> None:
@@ -354,8 +355,8 @@ def test_all_that_is_ranked_is_saved(tmp_path: Path) -> None:
     run = begun(tmp_path / "run", *words)
     report = judged(run, [9, 1, 7, 8, 2, 3, 4]).run()
     assert report.moment.ranking == [(9, 2), (8, 8), (7, 6)]
-    assert {2, 6, 8} <= {item.step for item in run.store.numbered()}
-    assert found(f"{run.folder}@best").step == 2
+    assert {2, 6, 8} <= {item.step for item in run.store.list_steps()}
+    assert resolve(f"{run.folder}@best").step == 2
     assert average(run.folder, best=3)[1] == [2, 6, 8]
 
 
@@ -367,14 +368,14 @@ def test_a_ranking_from_before_that_names_what_is_not_there_is_mended(
     ready.run()
     ready.moment.ranking, ready.saved = [(math.nan, 4), (5.0, 6), (2.0, 4), (1.0, 8)], -1
     ready.save()
-    assert found(f"{run.folder}@best").step == 4
+    assert resolve(f"{run.folder}@best").step == 4
     assert "step-6 validated best and isn't there; step-4 is used" in capsys.readouterr().err
     assert average(run.folder, best=2)[1] == [4, 8]
     again = trainer(run)
     assert again.moment.ranking == [(2.0, 4), (1.0, 8)]
 
 
-class Failing(Translate):
+class Failing(TranslationTask):
     """A task whose evaluation doesn't come to its end."""
 
     def evaluate(self, model: Model, pulse: Any) -> Mapping[str, Any]:
@@ -384,7 +385,7 @@ class Failing(Translate):
 def failing(run: Run) -> Trainer:
     ready = trainer(run)
     task = ready.task
-    assert isinstance(task, Translate)
+    assert isinstance(task, TranslationTask)
     ready.task = Failing(task.spec, task.prepared, task.plan, task.seed)
     return ready
 
@@ -395,7 +396,7 @@ def test_an_evaluation_that_fails_loses_no_training_and_there_is_a_way_out(tmp_p
         with pytest.raises(InputError, match="step 3 is saved, and its evaluation failed: a text of 900") as failed:
             failing(run).run()
         assert failed.value.hint == f"shorten it or regard resume {quote(str(run.folder))} train.evaluate=0"
-        assert [item.step for item in run.store.numbered()] == [3]
+        assert [item.step for item in run.store.list_steps()] == [3]
     out = Run(run.folder, run.spec.replace(train=run.spec.train.replace(evaluate=0)))
     with pytest.raises(InputError, match="step 7 is saved, and its evaluation failed") as failed:
         failing(out).run()
@@ -411,7 +412,7 @@ def test_an_evaluation_that_was_killed_before_it_was_saved_stands_in_the_journal
     run = begun(tmp_path / "run", "train.steps=6", "train.evaluate=3", "train.save=1000")
 
     class Killed(Listener):
-        def evaluated(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
+        def on_evaluation(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -447,12 +448,12 @@ def test_patience_ends_a_run_that_gets_no_better_and_the_best_stays(tmp_path: Pa
     assert report.reason == "patience"
     assert report.moment.step == 10
     assert report.moment.ranking == [(5, 4)]
-    assert [item.step for item in run.store.numbered()] == [4, 8, 10]
-    assert found(str(run.folder)).step == 4
-    assert found(f"{run.folder}@latest").step == 10
-    assert found(f"{run.folder}@step-8").step == 8
+    assert [item.step for item in run.store.list_steps()] == [4, 8, 10]
+    assert resolve(str(run.folder)).step == 4
+    assert resolve(f"{run.folder}@latest").step == 10
+    assert resolve(f"{run.folder}@step-8").step == 8
     with pytest.raises(CheckpointError, match="step-6"):
-        found(f"{run.folder}@step-6")
+        resolve(f"{run.folder}@step-6")
 
 
 def test_a_plateau_shrinks_the_rate(tmp_path: Path) -> None:
@@ -470,7 +471,7 @@ def test_the_running_average_is_what_is_evaluated_and_used(tmp_path: Path) -> No
     weight: list[Tensor] = []
 
     class Watch(Listener):
-        def stepped(self, step: Step, moment: Moment) -> None:
+        def on_step(self, step: Step, moment: Moment) -> None:
             now = next(ready.model.parameters()).detach().clone()
             decay = min(0.5, moment.step / (moment.step + 9))
             before = means[-1] if means else first
@@ -481,7 +482,7 @@ def test_the_running_average_is_what_is_evaluated_and_used(tmp_path: Path) -> No
     first = next(ready.model.parameters()).detach().clone()
     ready.run()
     name = ready.names[0]
-    torch.testing.assert_close(network(found(str(run.folder))).state_dict()[name], means[-1])
+    torch.testing.assert_close(load_model(resolve(str(run.folder))).state_dict()[name], means[-1])
     assert torch.equal(ready.model.state_dict()[name], weight[-1])
 
 
@@ -563,12 +564,12 @@ def test_an_error_at_the_start_leaves_no_display_on(tmp_path: Path) -> None:
         def __init__(self, name: str) -> None:
             self.name = name
 
-        def began(self, moment: Moment, spec: TrainSpec) -> None:
+        def on_start(self, moment: Moment, spec: TrainSpec) -> None:
             if self.name == "broken":
                 raise OSError("no")
             told.append(f"{self.name} began")
 
-        def ended(self, moment: Moment) -> None:
+        def on_end(self, moment: Moment) -> None:
             told.append(f"{self.name} ended")
 
     with pytest.raises(OSError, match="no"):
@@ -590,7 +591,7 @@ def test_an_error_at_the_start_leaves_no_display_on(tmp_path: Path) -> None:
 def test_the_live_line_says_when_the_machine_is_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In 80 columns, where the rest is cut off."""
     screen = Screen()
-    screen.began(Moment(), TrainSpec(steps=10))
+    screen.on_start(Moment(), TrainSpec(steps=10))
     screen.loss = 2.5
     step, moment = Step(5, 2.5, 1e-3, 0.5, 5000, 10.0, 500.0), Moment(step=5, tokens=5000, seconds=10.0)
     for cores, told in ((0.1, False), (1.25, True)):

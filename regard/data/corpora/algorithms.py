@@ -15,7 +15,7 @@ from random import Random
 from string import ascii_letters, ascii_lowercase, digits
 from typing import Literal, get_args
 
-from regard.data.corpora.english_french.stream import split_by
+from regard.data.corpora.english_french.stream import split_by_text
 from regard.errors import SpecError
 
 Split = Literal["train", "validation", "test"]
@@ -82,9 +82,9 @@ def add(random: Random, size: int, reverse: bool = False, hints: bool = False) -
     lengths = [size, random.randint(1, size)]
     random.shuffle(lengths)
     operands = [natural(random, length) for length in lengths]
-    letters = run(random, size + 1) if hints else ""
+    letters = draw_run(random, size + 1) if hints else ""
     places = letters if reverse else letters[::-1]  # from the ones upwards
-    left, right, target = (written(value, places, reverse) for value in (*operands, sum(operands)))
+    left, right, target = (write_digits(value, places, reverse) for value in (*operands, sum(operands)))
     return Problem([*left, PLUS, *right], target, size)
 
 
@@ -93,7 +93,7 @@ def natural(random: Random, length: int) -> int:
     return random.randint(10 ** (length - 1) if length > 1 else 0, 10**length - 1)
 
 
-def run(random: Random, length: int) -> str:
+def draw_run(random: Random, length: int) -> str:
     """Letters that follow each other, from anywhere."""
     if length > len(HINTS):
         raise SpecError(
@@ -104,7 +104,7 @@ def run(random: Random, length: int) -> str:
     return HINTS[start : start + length]
 
 
-def written(value: int, places: str, reverse: bool) -> list[str]:
+def write_digits(value: int, places: str, reverse: bool) -> list[str]:
     """The digits of a number; if places have letters, each behind its own, with zeros up to the last place but one."""
     upwards = str(value)[::-1].ljust(len(places) - 1, "0")
     marked: list[tuple[str, ...]] = list(zip(places, upwards, strict=False)) if places else list(zip(upwards))
@@ -238,14 +238,14 @@ def stream(
     while left:
         size = random.choice(left)
         drawn = (make(random, size) for _ in range(TRIES))
-        problem = next((problem for problem in drawn if split in (None, split_of(problem))), None)
+        problem = next((problem for problem in drawn if split in (None, choose_split(problem))), None)
         if problem is None:
             left.remove(size)
         else:
             yield problem
 
 
-def split_of(problem: Problem) -> Split:
+def choose_split(problem: Problem) -> Split:
     """The split of a problem, whatever the seed; the letters of hints don't count."""
     bare = [token for token in problem.source if token not in HINTS] if PLUS in problem.source else problem.source
-    return split_by(" ".join(bare))
+    return split_by_text(" ".join(bare))

@@ -74,7 +74,7 @@ def samples(split: Split, seed: int = 0, level: Level = "full") -> Iterator[tupl
 
 def mistake(sentence: Sequence[Word], random: Random) -> tuple[str, str] | None:
     """The sentence with one mistake, and which; nothing if there is no mistake that it surely can have."""
-    words = [lowered(sentence[0]), *sentence[1:]]
+    words = [lower(sentence[0]), *sentence[1:]]
     for label in sorted(MISTAKES, key=lambda label: random.expovariate(EAGERNESS[label])):
         edited = list(MISTAKES[label](words))
         if edited:
@@ -82,7 +82,7 @@ def mistake(sentence: Sequence[Word], random: Random) -> tuple[str, str] | None:
     return None
 
 
-def lowered(word: Word) -> Word:
+def lower(word: Word) -> Word:
     """The first word of a sentence as it is written inside of one."""
     return word if word.lemma[:1].isupper() else spelt(word, word.text[:1].lower() + word.text[1:])
 
@@ -97,11 +97,11 @@ def spelt(word: Word, written: str) -> Word:
     return Word(written, word.tag, word.lemma)
 
 
-def changed(words: Words, place: int, written: str) -> Words:
+def change(words: Words, place: int, written: str) -> Words:
     return [*words[:place], spelt(words[place], written), *words[place + 1 :]]
 
 
-def swapped(words: Words, place: int) -> Words:
+def swap(words: Words, place: int) -> Words:
     """The word at a place and the next one in each other's place."""
     return [*words[:place], words[place + 1], words[place], *words[place + 2 :]]
 
@@ -126,7 +126,7 @@ def agreement(words: Words) -> Iterator[Words]:
             continue
         singular = word.text == "is" or other == word.lemma
         if agrees_alone(words, place) if singular else finite(words, place):
-            yield changed(words, place, other)
+            yield change(words, place, other)
 
 
 def other_number(word: Word) -> str | None:
@@ -175,7 +175,7 @@ def order(words: Words) -> Iterator[Words]:
         denied = word.tag == "AUX" and following.text == "not" and place > 0
         placed = word.tag == "ADP" and word.text in BEFORE_DETERMINER and following.text in DEPENDENT
         if denied or placed or ends_phrase(words, place) or opens_sentence(words, place):
-            yield swapped(words, place)
+            yield swap(words, place)
 
 
 def ends_phrase(words: Words, place: int) -> bool:
@@ -199,7 +199,7 @@ def missing(words: Words) -> Iterator[Words]:
         negated = word.text == "will" and following.text == "not" and place > 0
         # with an object, the verb is no noun, as in it is easy work; and it is easy like the other is right
         bare = is_to(word) and has_object(words, place + 1) and following.text != "like"
-        if negated or bare or (word.text == "the" and needed(words, place)):
+        if negated or bare or (word.text == "the" and is_needed(words, place)):
             yield words[:place] + words[place + 1 :]
 
 
@@ -212,7 +212,7 @@ def has_object(words: Words, place: int) -> bool:
     return following.text in DEPENDENT or following.tag == "PRON"
 
 
-def needed(words: Words, place: int) -> bool:
+def is_needed(words: Words, place: int) -> bool:
     """Whether the article at a place belongs to one thing that can be counted, and to no list: the cat and dog."""
     end = place + 1
     while words[end].tag in ("ADV", "ADJ"):
@@ -230,7 +230,7 @@ def countable() -> frozenset[str]:
     return frozenset(noun.lemma for noun in nouns_of(COUNTED)) - ALONE
 
 
-def doubled(words: Words) -> Iterator[Words]:
+def double(words: Words) -> Iterator[Words]:
     """A small word twice: the the cat."""
     for place, word in enumerate(words):
         if word.text in DOUBLED:
@@ -244,13 +244,13 @@ def form(words: Words) -> Iterator[Words]:
         if governor is None:
             continue
         if word.text == "be":
-            yield changed(words, place, "is")
+            yield change(words, place, "is")
             continue
         if word.lemma in pasts():
-            yield changed(words, place, pasts()[word.lemma])
+            yield change(words, place, pasts()[word.lemma])
         # otherwise it could be a noun: she is going to dances, they can dreams
         if governor.lemma == "do" or has_object(words, place):
-            yield changed(words, place, present(word.lemma)[2])
+            yield change(words, place, present(word.lemma)[2])
 
 
 def governing(words: Words, place: int) -> Word | None:
@@ -278,13 +278,13 @@ def article(words: Words) -> Iterator[Words]:
     """A for an, or an for a: a apple. Words with an h are left alone, since some say an hotel."""
     for place, word in enumerate(words[:-1]):
         if word.text in ("a", "an") and word.tag == "DET" and not words[place + 1].text.startswith("h"):
-            yield changed(words, place, "an" if word.text == "a" else "a")
+            yield change(words, place, "an" if word.text == "a" else "a")
 
 
 MISTAKES: dict[str, Edit] = {
     "agreement": agreement,
     "article": article,
-    "doubled": doubled,
+    "doubled": double,
     "form": form,
     "missing": missing,
     "order": order,

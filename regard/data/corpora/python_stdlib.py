@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, get_args
 
-from regard.data.corpora.english_french.stream import split_by
+from regard.data.corpora.english_french.stream import split_by_text
 from regard.errors import DataError
 
 Split = Literal["train", "validation", "test"]
@@ -34,7 +34,7 @@ def documents(split: Split, folder: Path | None = None) -> Iterator[tuple[str, s
             f"{library}: no source of Python's standard library, {instead}",
             "install a Python that comes with its .py files, or train on files of your own",
         )
-    return texts(library, [name for name in found if split_by(name) == split])
+    return texts(library, [name for name in found if split_by_text(name) == split])
 
 
 def names(library: Path) -> list[str]:

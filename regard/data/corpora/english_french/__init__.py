@@ -7,6 +7,6 @@ man addressed politely, and *they* are always *ils* unless the sentence says who
 
 from regard.data.corpora.english_french.stream import Split, pairs, patterns
 from regard.data.corpora.english_french.vocabulary import lemmas
-from regard.data.corpora.english_french.word import Pair, Word
+from regard.data.corpora.english_french.word import BilingualPair, Word
 
-__all__ = ["Pair", "Split", "Word", "lemmas", "pairs", "patterns"]
+__all__ = ["BilingualPair", "Split", "Word", "lemmas", "pairs", "patterns"]

@@ -9,7 +9,17 @@ from regard.data.corpora.english_french.draw import Draw
 from regard.data.corpora.english_french.form import english, french
 from regard.data.corpora.english_french.lexicon import lexicon, nouns_of
 from regard.data.corpora.english_french.phrase import Phrase, bare, noun_phrase, place, time
-from regard.data.corpora.english_french.plain import AND, LINKS, comma, ended, link, quality, simple, somebody, verb_of
+from regard.data.corpora.english_french.plain import (
+    AND,
+    LINKS,
+    comma,
+    end_sentence,
+    link,
+    quality,
+    simple,
+    somebody,
+    verb_of,
+)
 
 THAT = (english("that", "SCONJ"), closed.QUE)
 IF = (english("if", "SCONJ"), closed.SI)
@@ -21,14 +31,14 @@ LET, US = english("let", "VERB"), english("us", "PRON", "we")
 def somebody_does_this_and_somebody_does_that(draw: Draw) -> Phrase:
     first = simple(draw, "", draw.pick("", "tense", TENSES))
     second = simple(draw, "second ", draw.pick("second ", "tense", TENSES))
-    return ended(draw, first + link(draw, LINKS[draw.pick("", "link", ("and", "but"))]) + second)
+    return end_sentence(draw, first + link(draw, LINKS[draw.pick("", "link", ("and", "but"))]) + second)
 
 
 def three_things_happen(draw: Draw) -> Phrase:
     """A long sentence of three clauses."""
     tense = draw.pick("", "tense", TENSES)
     first = simple(draw, "", tense) + comma(draw) + simple(draw, "second ", tense)
-    return ended(draw, first + link(draw, AND) + simple(draw, "third ", tense) + time(draw, tense))
+    return end_sentence(draw, first + link(draw, AND) + simple(draw, "third ", tense) + time(draw, tense))
 
 
 def because(draw: Draw) -> Phrase:
@@ -39,7 +49,7 @@ def because(draw: Draw) -> Phrase:
 
 def somebody_does_this_because_somebody_does_that(draw: Draw) -> Phrase:
     first = simple(draw, "", draw.pick("", "tense", TENSES))
-    return ended(draw, first + because(draw) + simple(draw, "second ", draw.pick("second ", "tense", TENSES)))
+    return end_sentence(draw, first + because(draw) + simple(draw, "second ", draw.pick("second ", "tense", TENSES)))
 
 
 def sometime_somebody_does_this_because_of_that(draw: Draw) -> Phrase:
@@ -47,14 +57,14 @@ def sometime_somebody_does_this_because_of_that(draw: Draw) -> Phrase:
     tense = draw.pick("", "tense", TENSES)
     main = time(draw, tense) + comma(draw) + simple(draw, "", tense)
     reason = because(draw) + simple(draw, "second ", tense) + link(draw, AND) + simple(draw, "third ", tense)
-    return ended(draw, main + reason)
+    return end_sentence(draw, main + reason)
 
 
 def somebody_thinks_that(draw: Draw) -> Phrase:
     verb = verb_of(draw, "speaking")
     who = somebody(draw, verb)
     what = link(draw, THAT) + simple(draw, "second ", draw.pick("second ", "tense", TENSES))
-    return ended(draw, Clause(who, verb, "present", others=[what]).realise(draw))
+    return end_sentence(draw, Clause(who, verb, "present", others=[what]).realise(draw))
 
 
 def somebody_thinks_that_this_and_that(draw: Draw) -> Phrase:
@@ -63,23 +73,23 @@ def somebody_thinks_that_this_and_that(draw: Draw) -> Phrase:
     who = somebody(draw, verb)
     what = link(draw, THAT) + simple(draw, "second ", draw.pick("second ", "tense", TENSES))
     what += link(draw, AND) + link(draw, THAT) + simple(draw, "third ", draw.pick("third ", "tense", TENSES))
-    return ended(draw, Clause(who, verb, "present", others=[what]).realise(draw))
+    return end_sentence(draw, Clause(who, verb, "present", others=[what]).realise(draw))
 
 
 def if_this_then_that(draw: Draw) -> Phrase:
     """The present after if, the future in the main clause; s'il, but si elle."""
     condition = link(draw, IF) + simple(draw, "", "present") + comma(draw)
-    return ended(draw, condition + simple(draw, "second ", "future"))
+    return end_sentence(draw, condition + simple(draw, "second ", "future"))
 
 
 def that_if_this(draw: Draw) -> Phrase:
-    return ended(draw, simple(draw, "", "future") + link(draw, IF) + simple(draw, "second ", "present"))
+    return end_sentence(draw, simple(draw, "", "future") + link(draw, IF) + simple(draw, "second ", "present"))
 
 
 def when_this_then_that(draw: Draw) -> Phrase:
     """English has the present after when where French has the future: quand elle arrivera, je partirai."""
     first = simple(draw, "", COMING)
-    return ended(draw, link(draw, WHEN) + first + comma(draw) + simple(draw, "second ", "future"))
+    return end_sentence(draw, link(draw, WHEN) + first + comma(draw) + simple(draw, "second ", "future"))
 
 
 def somebody_and_somebody_see_something(draw: Draw) -> Phrase:
@@ -98,7 +108,7 @@ def somebody_and_somebody_see_something(draw: Draw) -> Phrase:
     clause = Clause(both, verb, tense_of(draw, "", verb))
     clause.object = noun_phrase(draw, "object ", verb.objects) if verb.objects else None
     clause.others = [] if verb.objects else [place(draw)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_and_somebody_are_small(draw: Draw) -> Phrase:
@@ -109,7 +119,7 @@ def somebody_and_somebody_are_small(draw: Draw) -> Phrase:
     both.person, both.feminine, both.plural = 5, first.feminine and second.feminine, True
     what = quality(draw, both, draw.pick("", "adjective", nouns[-1].adjectives))
     tense = draw.pick("", "tense", ("present", "future"))
-    return ended(draw, Clause(both, lexicon().single["be être"], tense, what).realise(draw))
+    return end_sentence(draw, Clause(both, lexicon().single["be être"], tense, what).realise(draw))
 
 
 def somebody_sees_this_and_that(draw: Draw) -> Phrase:
@@ -117,7 +127,7 @@ def somebody_sees_this_and_that(draw: Draw) -> Phrase:
     who = somebody(draw, verb)
     what = noun_phrase(draw, "object ", verb.objects) + link(draw, LINKS[draw.pick("", "link", ("and", "or"))])
     what += noun_phrase(draw, "other ", verb.objects)
-    return ended(draw, Clause(who, verb, tense_of(draw, "", verb), what).realise(draw))
+    return end_sentence(draw, Clause(who, verb, tense_of(draw, "", verb), what).realise(draw))
 
 
 def somebody_sees_three_kinds_of_things(draw: Draw) -> Phrase:
@@ -126,7 +136,7 @@ def somebody_sees_three_kinds_of_things(draw: Draw) -> Phrase:
     what = noun_phrase(draw, "object ", verb.objects, decorated=0.25) + comma(draw)
     what += noun_phrase(draw, "other ", verb.objects, decorated=0.25) + link(draw, AND)
     what += noun_phrase(draw, "third ", verb.objects, decorated=0.25)
-    return ended(draw, Clause(who, verb, tense_of(draw, "", verb), what).realise(draw))
+    return end_sentence(draw, Clause(who, verb, tense_of(draw, "", verb), what).realise(draw))
 
 
 def somebody_sings_and_dances(draw: Draw) -> Phrase:
@@ -138,7 +148,7 @@ def somebody_sings_and_dances(draw: Draw) -> Phrase:
     nobody = Phrase([], [], who.person, who.feminine, who.plural)
     second = draw.pick("second ", "verb", lexicon().verbs["general"])
     clause = Clause(nobody, second, tense, noun_phrase(draw, "object ", second.objects))
-    return ended(draw, main + link(draw, AND) + clause.realise(draw))
+    return end_sentence(draw, main + link(draw, AND) + clause.realise(draw))
 
 
 def open_the_door(draw: Draw) -> Phrase:
@@ -149,7 +159,7 @@ def open_the_door(draw: Draw) -> Phrase:
     nobody = Phrase([], [], 4)
     clause = Clause(nobody, verb, "present", what, polarity=denied)
     clause.others = [place(draw)] if draw.maybe("", "where", 0.5, ("somewhere",)) else []
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def let_us_open_the_door(draw: Draw) -> Phrase:
@@ -159,4 +169,4 @@ def let_us_open_the_door(draw: Draw) -> Phrase:
     clause.others = [place(draw)] if draw.maybe("", "where", 0.5, ("somewhere",)) else []
     phrase = clause.realise(draw)
     phrase.english[:0] = [(LET, clause.verb_key), (US, clause.verb_key)]
-    return ended(draw, phrase)
+    return end_sentence(draw, phrase)

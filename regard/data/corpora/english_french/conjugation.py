@@ -96,7 +96,7 @@ def regular(infinitive: str) -> Parts:
 
 def first_group(infinitive: str) -> Parts:
     root = infinitive[:-2]
-    silent, stem = stressed(infinitive)
+    silent, stem = stress(infinitive)
     soft = root
     if root.endswith("g"):
         soft = root + "e"
@@ -106,7 +106,7 @@ def first_group(infinitive: str) -> Parts:
     return present, stem, root + "é"
 
 
-def stressed(infinitive: str) -> tuple[str, str]:
+def stress(infinitive: str) -> tuple[str, str]:
     """The root before a silent ending, and the stem of the future: achète, achèter-; préfère, préférer-."""
     root = infinitive[:-2]
     if infinitive == "envoyer":

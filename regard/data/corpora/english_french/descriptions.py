@@ -15,14 +15,14 @@ from regard.data.corpora.english_french.phrase import (
     Phrase,
     after,
     bare,
-    counted,
-    described,
-    determined,
+    count,
+    describe,
+    determine,
     noun_phrase,
     numeral,
     place,
     pronoun,
-    stressed,
+    stress,
     subject,
 )
 from regard.data.corpora.english_french.plain import (
@@ -30,7 +30,7 @@ from regard.data.corpora.english_french.plain import (
     city,
     copular,
     describable,
-    ended,
+    end_sentence,
     link,
     quality,
     somebody,
@@ -62,11 +62,11 @@ FEMALE, MALE = closed.PERSONS[3], closed.PERSONS[2]
 
 
 def something_is_small(draw: Draw) -> Phrase:
-    return ended(draw, copular(draw).realise(draw))
+    return end_sentence(draw, copular(draw).realise(draw))
 
 
 def something_is_not_small(draw: Draw) -> Phrase:
-    return ended(draw, copular(draw, polarity=NOT_PAS).realise(draw))
+    return end_sentence(draw, copular(draw, polarity=NOT_PAS).realise(draw))
 
 
 def something_is_small_and_green(draw: Draw) -> Phrase:
@@ -76,7 +76,7 @@ def something_is_small_and_green(draw: Draw) -> Phrase:
     both = link(draw, LINKS[draw.pick("", "link", ("and", "but"))]) + quality(draw, who, second)
     what = quality(draw, who, first) + both
     tense = draw.pick("", "tense", ("present", "future"))
-    return ended(draw, Clause(who, lexicon().single["be être"], tense, what).realise(draw))
+    return end_sentence(draw, Clause(who, lexicon().single["be être"], tense, what).realise(draw))
 
 
 def comparable(draw: Draw, slot: str) -> tuple[Noun, Adjective]:
@@ -85,7 +85,7 @@ def comparable(draw: Draw, slot: str) -> tuple[Noun, Adjective]:
     return noun, draw.pick("", "adjective", noun.gradable)
 
 
-def compared(draw: Draw, who: Phrase, adjective: Adjective) -> Phrase:
+def compare(draw: Draw, who: Phrase, adjective: Adjective) -> Phrase:
     """Smaller, plus petit; better, meilleur."""
     key = draw.key()
     own = adjective.own
@@ -99,8 +99,8 @@ def something_is_smaller_than_something(draw: Draw) -> Phrase:
     rival = noun_phrase(draw, "other ", nouns_of(noun.kind), decorated=0.2, specific=True)
     clause = Clause(who, lexicon().single["be être"], draw.pick("", "tense", ("present", "future")))
     clause.polarity = draw.maybe("", "polarity", 0.2, (NOT_PAS,))
-    clause.object = compared(draw, who, adjective) + after(draw, closed.QUE, rival, THAN)
-    return ended(draw, clause.realise(draw))
+    clause.object = compare(draw, who, adjective) + after(draw, closed.QUE, rival, THAN)
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_is_taller_than_her(draw: Draw) -> Phrase:
@@ -108,8 +108,8 @@ def somebody_is_taller_than_her(draw: Draw) -> Phrase:
     adjective = draw.pick("", "adjective", nouns_of("relative")[0].gradable)
     person = draw.pick("other ", "pronoun", closed.PERSONS)
     clause = Clause(who, lexicon().single["be être"], draw.pick("", "tense", ("present", "future")))
-    clause.object = compared(draw, who, adjective) + after(draw, closed.QUE, stressed(draw, person), THAN)
-    return ended(draw, clause.realise(draw))
+    clause.object = compare(draw, who, adjective) + after(draw, closed.QUE, stress(draw, person), THAN)
+    return end_sentence(draw, clause.realise(draw))
 
 
 def something_is_less_or_as_big(draw: Draw) -> Phrase:
@@ -120,7 +120,7 @@ def something_is_less_or_as_big(draw: Draw) -> Phrase:
     less = draw.pick("", "degree", ("less", "as")) == "less"
     degree = link(draw, (LESS, MOINS) if less else (AS, AUSSI))
     what = degree + quality(draw, who, adjective) + after(draw, closed.QUE, rival, THAN if less else AS_ADP)
-    return ended(draw, Clause(who, lexicon().single["be être"], "present", what).realise(draw))
+    return end_sentence(draw, Clause(who, lexicon().single["be être"], "present", what).realise(draw))
 
 
 def superlative(draw: Draw, noun: Noun, plural: bool, adjective: Adjective) -> Phrase:
@@ -143,7 +143,7 @@ def somebody_sees_the_biggest_thing(draw: Draw) -> Phrase:
     what = superlative(draw, noun, draw.pick("object ", "number", ("singular", "plural")) == "plural", adjective)
     clause = Clause(who, verb, tense_of(draw, "", verb), what)
     clause.others = [place(draw)] if draw.maybe("", "where", 0.6, ("somewhere",)) else []
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_is_a_doctor(draw: Draw) -> Phrase:
@@ -158,7 +158,7 @@ def somebody_is_a_doctor(draw: Draw) -> Phrase:
     clause = Clause(who, lexicon().single["be être"], tense, what)
     clause.polarity = draw.maybe("", "polarity", 0.25, (NOT_PAS,))
     clause.others = [city(draw)] if draw.maybe("", "where", 0.6, ("somewhere",)) else []
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def she_is_my_friend(draw: Draw) -> Phrase:
@@ -170,9 +170,9 @@ def she_is_my_friend(draw: Draw) -> Phrase:
     gendered = Noun(noun.lemma, noun.kind, noun.english, (form, form), person.feminine, False, None, noun.adjectives)
     determiner = draw.pick("", "determiner", (closed.INDEFINITE, *closed.POSSESSIVES))
     # with no adjective, he is a doctor is il est médecin
-    what = determined(draw, "", determiner, gendered, False, 1.0 if determiner is closed.INDEFINITE else 0.6)
+    what = determine(draw, "", determiner, gendered, False, 1.0 if determiner is closed.INDEFINITE else 0.6)
     who = Phrase([(person.subject[0], key)], [(closed.CE, key)])
-    return ended(draw, Clause(who, lexicon().single["be être"], "present", what).realise(draw))
+    return end_sentence(draw, Clause(who, lexicon().single["be être"], "present", what).realise(draw))
 
 
 @cache
@@ -186,15 +186,15 @@ def trades(feminine: bool) -> tuple[Noun, ...]:
     return tuple(noun for noun in people(feminine) if noun.lemma not in NO_TRADE)
 
 
-def owned(draw: Draw, nouns: tuple[Noun, ...]) -> Phrase:
+def own(draw: Draw, nouns: tuple[Noun, ...]) -> Phrase:
     """The boy's dog, le chien du garçon."""
     name = draw.maybe("owner ", "name", 0.3, lexicon().names["people"])
     noun = None if name else draw.pick("owner ", "noun", nouns_of("person relative"))
     determiner = draw.pick("owner ", "determiner", closed.SPECIFIC)
-    owner = bare(draw, name, False) if name else determined(draw, "owner ", determiner, noun or nouns[0], False, 0.2)
+    owner = bare(draw, name, False) if name else determine(draw, "owner ", determiner, noun or nouns[0], False, 0.2)
     thing = draw.pick("owned ", "noun", nouns)
     plural = not thing.mass and draw.pick("owned ", "number", ("singular", "plural")) == "plural"
-    what = described(draw, "owned ", thing, plural, 0.25)
+    what = describe(draw, "owned ", thing, plural, 0.25)
     key = draw.key()
     left = [*owner.english, (GENITIVE, key), *what.english]
     right = [(closed.THE[what.gender_number], 0), *what.french, (closed.DE, key), *owner.french]
@@ -203,17 +203,17 @@ def owned(draw: Draw, nouns: tuple[Noun, ...]) -> Phrase:
 
 def the_dog_of_somebody_sleeps(draw: Draw) -> Phrase:
     verb = verb_of(draw, "intransitive")
-    who = owned(draw, nouns_of("relative animal") if verb.subjects[-1].kind == "animal" else nouns_of("relative"))
+    who = own(draw, nouns_of("relative animal") if verb.subjects[-1].kind == "animal" else nouns_of("relative"))
     clause = Clause(who, verb, tense_of(draw, "", verb), others=[place(draw)])
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_sees_the_dog_of_somebody(draw: Draw) -> Phrase:
     verb = verb_of(draw, "transitive")
     who = somebody(draw, verb)
-    clause = Clause(who, verb, tense_of(draw, "", verb), owned(draw, verb.objects))
+    clause = Clause(who, verb, tense_of(draw, "", verb), own(draw, verb.objects))
     clause.polarity = draw.maybe("", "polarity", 0.2, (NOT_PAS,))
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_sees_the_door_of_something(draw: Draw) -> Phrase:
@@ -221,10 +221,10 @@ def somebody_sees_the_door_of_something(draw: Draw) -> Phrase:
     who = somebody(draw, verb)
     noun = draw.pick("object ", "noun", nouns_of("opening"))
     plural = draw.pick("object ", "number", ("singular", "plural")) == "plural"
-    part = determined(draw, "object ", closed.DEFINITE, noun, plural, 0.3)
+    part = determine(draw, "object ", closed.DEFINITE, noun, plural, 0.3)
     whole = noun_phrase(draw, "whole ", nouns_of("building vehicle"), decorated=0.3, specific=True)
     clause = Clause(who, verb, tense_of(draw, "", verb), part + after(draw, closed.DE, whole, OF_ENGLISH))
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def something_is_somewhere(draw: Draw) -> Phrase:
@@ -233,7 +233,7 @@ def something_is_somewhere(draw: Draw) -> Phrase:
     clause = Clause(what, lexicon().single["be être"], draw.pick("", "tense", ("present", "future")))
     clause.polarity = draw.maybe("", "polarity", 0.25, (NOT_PAS,))
     clause.others = [place(draw)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_eats_some_bread(draw: Draw) -> Phrase:
@@ -241,17 +241,17 @@ def somebody_eats_some_bread(draw: Draw) -> Phrase:
     verb = verb_of(draw, "edible")
     noun = draw.pick("object ", "noun", nouns_of(verb.objects[-1].kind))
     polarity = draw.maybe("", "polarity", 0.4, (NOT_PAS, closed.NEVER))
-    what = determined(draw, "object ", closed.ANY if polarity else closed.PARTITIVE, noun, False)
+    what = determine(draw, "object ", closed.ANY if polarity else closed.PARTITIVE, noun, False)
     clause = Clause(somebody(draw, verb), verb, tense_of(draw, "", verb), what, polarity=polarity)
     clause.others = [place(draw)] if draw.maybe("", "where", 0.4, ("somewhere",)) else []
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
-def quantified(draw: Draw, slot: str, nouns: tuple[Noun, ...]) -> Phrase:
+def quantify(draw: Draw, slot: str, nouns: tuple[Noun, ...]) -> Phrase:
     """Many, too many, a lot of, enough, a few."""
     how = draw.pick(slot, "quantity", ("many", "too many", "a lot of", "enough", "a few"))
     noun = draw.pick(slot, "noun", nouns)
-    what = described(draw, slot, noun, True, 0.25)
+    what = describe(draw, slot, noun, True, 0.25)
     key, second = draw.key(), draw.key()
     of: list[tuple[Form, int]] = [(closed.OF, key)]
     if how == "too many":
@@ -269,33 +269,33 @@ def quantified(draw: Draw, slot: str, nouns: tuple[Noun, ...]) -> Phrase:
 def somebody_sees_many_things(draw: Draw) -> Phrase:
     verb = verb_of(draw, "countable")
     who = somebody(draw, verb)
-    clause = Clause(who, verb, tense_of(draw, "", verb), quantified(draw, "object ", verb.countable))
-    return ended(draw, clause.realise(draw))
+    clause = Clause(who, verb, tense_of(draw, "", verb), quantify(draw, "object ", verb.countable))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_sees_three_things(draw: Draw) -> Phrase:
     verb = verb_of(draw, "countable")
     who = somebody(draw, verb)
-    clause = Clause(who, verb, tense_of(draw, "", verb), counted(draw, "object ", verb.countable, NUMBERS))
-    return ended(draw, clause.realise(draw))
+    clause = Clause(who, verb, tense_of(draw, "", verb), count(draw, "object ", verb.countable, NUMBERS))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def the_three_cats_see_something(draw: Draw) -> Phrase:
     clause = transitive(draw, persons=())
     nouns = clause.verb.subjects
-    group = counted(draw, "group ", nouns, NUMBERS)
+    group = count(draw, "group ", nouns, NUMBERS)
     key = draw.key()
     group.english.insert(0, (closed.DEFINITE.english, key))
     group.french.insert(0, (closed.LES, key))
     clause.subject = group
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def each_cat_sleeps(draw: Draw) -> Phrase:
     verb = verb_of(draw, "intransitive")
     noun = draw.pick("subject ", "noun", verb.subjects)
     plural = draw.pick("subject ", "number", ("singular", "plural")) == "plural"
-    who = described(draw, "subject ", noun, plural)
+    who = describe(draw, "subject ", noun, plural)
     key, article = draw.key(), draw.key()
     if plural:
         who.english[:0] = [(ALL, key), (closed.DEFINITE.english, article)]
@@ -304,7 +304,7 @@ def each_cat_sleeps(draw: Draw) -> Phrase:
         who.english.insert(0, (EACH[0], key))
         who.french.insert(0, (EACH[1], key))
     clause = Clause(who, verb, tense_of(draw, "", verb), others=[place(draw)])
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_drinks_a_glass_of_water(draw: Draw) -> Phrase:
@@ -315,13 +315,13 @@ def somebody_drinks_a_glass_of_water(draw: Draw) -> Phrase:
     holder = draw.pick("holder ", "noun", nouns_of("container") if liquid else nouns_of("portion"))
     count = draw.pick("holder ", "count", (1, 1, 2, 3, 4, 5, 6))
     if count == 1:
-        measure = determined(draw, "holder ", closed.INDEFINITE, holder, False, 0)
+        measure = determine(draw, "holder ", closed.INDEFINITE, holder, False, 0)
     else:
         measure = numeral(draw, count, holder.feminine) + bare(draw, holder, True)
     noun = draw.pick("object ", "noun", nouns_of("drink") if liquid else nouns_of("staple"))
-    content = described(draw, "object ", noun, False, 0.2)
+    content = describe(draw, "object ", noun, False, 0.2)
     key = draw.key()
     measure.english.append((OF_ENGLISH, key))
     measure.french.append((closed.DE, key))
     clause = Clause(who, verb, tense_of(draw, "", verb), measure + content)
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))

@@ -18,7 +18,7 @@ FEW = 8  # a shorter list is grammar rather than words: tenses, persons, article
 class Draw:
     """Choices by chance for one sentence, and the keys that link its words."""
 
-    def __init__(self, random: Callable[[], float], words: Words | None = None) -> None:
+    def __init__(self, random: Callable[[], float], words: DrawnWords | None = None) -> None:
         self.random = random
         self.words = words
         self.count = 0
@@ -43,7 +43,7 @@ class Draw:
         return options if self.words is None or len(options) <= FEW else self.words.among(options)
 
 
-class Words:
+class DrawnWords:
     """A smaller vocabulary: the words that may be drawn from any list."""
 
     def __init__(self, names: frozenset[str]) -> None:

@@ -7,13 +7,13 @@ from regard.data.corpora.english_french.clause import Clause, tense_of
 from regard.data.corpora.english_french.closed import NOT_PAS
 from regard.data.corpora.english_french.draw import Draw
 from regard.data.corpora.english_french.form import Form, english, french
-from regard.data.corpora.english_french.lexicon import lexicon, noun_named, nouns_of
+from regard.data.corpora.english_french.lexicon import find_noun, lexicon, nouns_of
 from regard.data.corpora.english_french.phrase import (
     Phrase,
     after,
     bare,
-    counted,
-    determined,
+    count,
+    determine,
     noun_phrase,
     numeral,
     place,
@@ -22,7 +22,7 @@ from regard.data.corpora.english_french.phrase import (
     time,
     word,
 )
-from regard.data.corpora.english_french.plain import city, ended, hours, intransitive, somebody, transitive
+from regard.data.corpora.english_french.plain import city, end_sentence, hours, intransitive, somebody, transitive
 
 SENSATIONS = {
     "hungry": "faim", "thirsty": "soif", "cold": "froid", "hot": "chaud", "sleepy": "sommeil", "afraid": "peur",
@@ -50,16 +50,16 @@ def somebody_is_hungry(draw: Draw) -> Phrase:
     clause = Clause(who, verb, draw.pick("", "tense", ("present", "future")), what)
     clause.polarity = draw.maybe("", "polarity", 0.3, (NOT_PAS, closed.NEVER))
     clause.others = [place(draw)] if draw.maybe("", "where", 0.5, ("somewhere",)) else []
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_is_twenty_years_old(draw: Draw) -> Phrase:
     number = draw.pick("", "count", MANY_YEARS)
     who = subject(draw, "subject ", nouns_of("person relative animal"), specific=True)
-    age = numeral(draw, number, False) + bare(draw, noun_named("year"), number > 1)
+    age = numeral(draw, number, False) + bare(draw, find_noun("year"), number > 1)
     age.english.append((OLD, age.english[-1][1]))
     tense = draw.pick("", "tense", ("present", "future"))
-    return ended(draw, Clause(who, lexicon().single["be avoir"], tense, age).realise(draw))
+    return end_sentence(draw, Clause(who, lexicon().single["be avoir"], tense, age).realise(draw))
 
 
 def impersonal(draw: Draw) -> Phrase:
@@ -72,7 +72,7 @@ def it_is_cold(draw: Draw) -> Phrase:
     what = word(draw, *SKIES[draw.pick("", "sky", tuple(SKIES))])
     clause = Clause(impersonal(draw), lexicon().single["be faire"], tense, what)
     clause.others = [city(draw) if draw.maybe("", "where", 0.5, ("city",)) else place(draw), time(draw, tense)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def it_rains(draw: Draw) -> Phrase:
@@ -80,11 +80,13 @@ def it_rains(draw: Draw) -> Phrase:
     tense = tense_of(draw, "", verb)
     clause = Clause(impersonal(draw), verb, tense, polarity=draw.maybe("", "polarity", 0.3, (NOT_PAS, closed.NEVER)))
     clause.others = [city(draw) if draw.maybe("", "where", 0.5, ("city",)) else place(draw), time(draw, tense)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def it_is_three_o_clock(draw: Draw) -> Phrase:
-    return ended(draw, Clause(impersonal(draw), lexicon().single["be être"], "present", hours(draw)).realise(draw))
+    return end_sentence(
+        draw, Clause(impersonal(draw), lexicon().single["be être"], "present", hours(draw)).realise(draw)
+    )
 
 
 def existing(draw: Draw, what: Phrase, tense: str, denied: bool) -> Phrase:
@@ -112,14 +114,14 @@ def there_is_something_somewhere(draw: Draw) -> Phrase:
     tense = draw.pick("", "tense", ("present", "present", "future"))
     plural = not noun.mass and draw.pick("", "number", ("singular", "plural")) == "plural"
     determiner = closed.PARTITIVE if noun.mass else closed.SEVERAL if plural else closed.INDEFINITE
-    what = determined(draw, "", determiner, noun, plural)
-    return ended(draw, existing(draw, what, tense, False) + place(draw))
+    what = determine(draw, "", determiner, noun, plural)
+    return end_sentence(draw, existing(draw, what, tense, False) + place(draw))
 
 
 def there_are_three_things_somewhere(draw: Draw) -> Phrase:
     nouns = nouns_of("person animal thing text garment vehicle furniture dish")
-    what = counted(draw, "", nouns, tuple(range(2, 101)))
-    return ended(draw, existing(draw, what, draw.pick("", "tense", ("present", "future")), False) + place(draw))
+    what = count(draw, "", nouns, tuple(range(2, 101)))
+    return end_sentence(draw, existing(draw, what, draw.pick("", "tense", ("present", "future")), False) + place(draw))
 
 
 def there_is_nothing_of_it_somewhere(draw: Draw) -> Phrase:
@@ -127,8 +129,8 @@ def there_is_nothing_of_it_somewhere(draw: Draw) -> Phrase:
     noun = draw.pick("", "noun", nouns_of(EXISTING))
     tense = draw.pick("", "tense", ("present", "present", "future"))
     plural = not noun.mass and draw.pick("", "number", ("singular", "plural")) == "plural"
-    what = determined(draw, "", closed.ANY if noun.mass or plural else closed.NEGATED, noun, plural)
-    return ended(draw, existing(draw, what, tense, True) + place(draw))
+    what = determine(draw, "", closed.ANY if noun.mass or plural else closed.NEGATED, noun, plural)
+    return end_sentence(draw, existing(draw, what, tense, True) + place(draw))
 
 
 def somebody_needs_something(draw: Draw) -> Phrase:
@@ -142,7 +144,7 @@ def somebody_needs_something(draw: Draw) -> Phrase:
     phrase = clause.realise(draw)
     # the noun besoin and its de belong to the verb, whose key is known only now
     phrase.french = [(form, key or clause.verb_key) for form, key in phrase.french]
-    return ended(draw, phrase)
+    return end_sentence(draw, phrase)
 
 
 def somebody_is_afraid_of_something(draw: Draw) -> Phrase:
@@ -152,7 +154,7 @@ def somebody_is_afraid_of_something(draw: Draw) -> Phrase:
     clause = Clause(who, lexicon().single["be avoir"], draw.pick("", "tense", ("present", "future")))
     clause.polarity = draw.maybe("", "polarity", 0.3, (NOT_PAS, closed.NEVER))
     clause.others = [word(draw, AFRAID, PEUR), what]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def span(draw: Draw) -> Phrase:
@@ -167,16 +169,16 @@ def somebody_did_something_two_days_ago(draw: Draw) -> Phrase:
     ago = Phrase([], [(closed.IL, key), (closed.Y, key), (HAS, key)]) + span(draw)
     ago.english.append((AGO, key))
     clause.others = [ago]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_sleeps_for_two_hours(draw: Draw) -> Phrase:
     clause = intransitive(draw)
     clause.others = [place(draw), after(draw, PENDANT, span(draw), FOR)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_will_see_something_in_two_days(draw: Draw) -> Phrase:
     clause = transitive(draw, tense="future")
     clause.others = [after(draw, DANS, span(draw), IN)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))

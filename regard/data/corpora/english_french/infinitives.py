@@ -10,7 +10,7 @@ from regard.data.corpora.english_french.entry import Verb
 from regard.data.corpora.english_french.form import Form, english, french
 from regard.data.corpora.english_french.lexicon import lexicon
 from regard.data.corpora.english_french.phrase import Phrase, noun_phrase, place, pronoun, subject, time, word
-from regard.data.corpora.english_french.plain import direct, ended, other, verb_of
+from regard.data.corpora.english_french.plain import direct, end_sentence, other, verb_of
 
 MODALS = ("can pouvoir", "must devoir")
 TO = closed.TO
@@ -46,17 +46,17 @@ def modal(draw: Draw, polarity: Polarity | None, person: bool = False) -> Phrase
 
 
 def somebody_can_see_something(draw: Draw) -> Phrase:
-    return ended(draw, modal(draw, None))
+    return end_sentence(draw, modal(draw, None))
 
 
 def somebody_cannot_see_something(draw: Draw) -> Phrase:
-    return ended(draw, modal(draw, draw.pick("", "polarity", (NOT_PAS, NEVER))))
+    return end_sentence(draw, modal(draw, draw.pick("", "polarity", (NOT_PAS, NEVER))))
 
 
 def somebody_can_see_her(draw: Draw) -> Phrase:
     """Je peux la voir: the pronoun stays with the infinitive."""
     phrase = modal(draw, draw.maybe("", "polarity", 0.3, (NOT_PAS,)), person=True)
-    return ended(draw, phrase + place(draw) if draw.maybe("", "where", 0.5, ("somewhere",)) else phrase)
+    return end_sentence(draw, phrase + place(draw) if draw.maybe("", "where", 0.5, ("somewhere",)) else phrase)
 
 
 def controlling(draw: Draw, verb: Verb, polarity: Polarity | None, person: bool = False) -> Phrase:
@@ -70,18 +70,18 @@ def controlling(draw: Draw, verb: Verb, polarity: Polarity | None, person: bool 
 
 def somebody_wants_to_see_something(draw: Draw) -> Phrase:
     verb = verb_of(draw, "control")
-    return ended(draw, controlling(draw, verb, None))
+    return end_sentence(draw, controlling(draw, verb, None))
 
 
 def somebody_does_not_want_to_see_something(draw: Draw) -> Phrase:
     verb = verb_of(draw, "control")
-    return ended(draw, controlling(draw, verb, draw.pick("", "polarity", (NOT_PAS, NEVER))))
+    return end_sentence(draw, controlling(draw, verb, draw.pick("", "polarity", (NOT_PAS, NEVER))))
 
 
 def somebody_wants_to_see_her(draw: Draw) -> Phrase:
     verb = verb_of(draw, "control")
     phrase = controlling(draw, verb, draw.maybe("", "polarity", 0.3, (NOT_PAS,)), person=True)
-    return ended(draw, phrase)
+    return end_sentence(draw, phrase)
 
 
 def somebody_is_going_to_see_something(draw: Draw) -> Phrase:
@@ -91,7 +91,7 @@ def somebody_is_going_to_see_something(draw: Draw) -> Phrase:
     clause = Clause(who, verb, "present", others=[what])
     clause.polarity = draw.maybe("", "polarity", 0.3, (NOT_PAS, NEVER))
     phrase = clause.realise(draw)
-    return ended(draw, phrase + time(draw, "future") if draw.maybe("", "when", 0.5, ("sometime",)) else phrase)
+    return end_sentence(draw, phrase + time(draw, "future") if draw.maybe("", "when", 0.5, ("sometime",)) else phrase)
 
 
 def somebody_works_in_order_to_see_something(draw: Draw) -> Phrase:
@@ -101,7 +101,7 @@ def somebody_works_in_order_to_see_something(draw: Draw) -> Phrase:
     purpose = doing(draw, who, TO, POUR)
     key = purpose.english[0][1]
     purpose.english[:0] = [(form, key) for form in IN_ORDER]
-    return ended(draw, main + purpose)
+    return end_sentence(draw, main + purpose)
 
 
 def it_is_easy_to_see_something(draw: Draw) -> Phrase:
@@ -111,4 +111,4 @@ def it_is_easy_to_see_something(draw: Draw) -> Phrase:
     deed = doing(draw, who, TO, closed.DE)
     clause = Clause(who, lexicon().single["be être"], draw.pick("", "tense", ("present", "future")), what, [deed])
     clause.polarity = draw.maybe("", "polarity", 0.3, (NOT_PAS,))
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))

@@ -21,10 +21,10 @@ def past(verb: str) -> str:
         return verb + "d"
     if verb.endswith("y") and verb[-2] not in VOWELS:
         return verb[:-1] + "ied"
-    return doubled(verb) + "ed"
+    return double_last(verb) + "ed"
 
 
-def doubled(word: str) -> str:
+def double_last(word: str) -> str:
     """Double the last letter of a short word that ends in one vowel and one consonant: stop, stopp-; big, bigg-."""
     syllables = sum(
         letter in VOWELS and (place == 0 or word[place - 1] not in VOWELS) for place, letter in enumerate(word)
@@ -33,13 +33,13 @@ def doubled(word: str) -> str:
     return word + word[-1] if closed and syllables == 1 else word
 
 
-def graded(adjective: str, ending: str) -> str:
+def add_degree(adjective: str, ending: str) -> str:
     """A short adjective with -er or -est: smaller, biggest, happier, nicest."""
     if adjective.endswith("e"):
         return adjective + ending[1:]
     if adjective.endswith("y") and adjective[-2] not in VOWELS:
         return adjective[:-1] + "i" + ending
-    return doubled(adjective) + ending
+    return double_last(adjective) + ending
 
 
 def present(verb: str) -> tuple[str, ...]:

@@ -13,31 +13,31 @@ from regard.data.corpora.english_french.word import Word
 
 
 @dataclass(slots=True)
-class Line:
+class WrittenLine:
     """The words of one sentence as they are written, and `(key, index)` for each word that has a counterpart."""
 
     words: list[Word]
     links: list[tuple[int, int]]
 
 
-def settle(tokens: Sequence[Token]) -> Line:
+def settle(tokens: Sequence[Token]) -> WrittenLine:
     """Let each word take the shape that its right neighbour asks for."""
     words = [form.word for form, _ in tokens]
     words[0] = tokens[0][0].capital
     places: Sequence[int] = range(len(words))
     swallowed = []
     for place in [place for place, (form, _) in enumerate(tokens) if form.changes]:
-        form, swallows = changed(tokens[place][0], tokens, place + 1)
+        form, swallows = contract(tokens[place][0], tokens, place + 1)
         words[place] = form.word if place else form.capital
         if swallows:
             swallowed.append(place + 1)
     for place in reversed(swallowed):
         del words[place]
         places = [where - (index >= place) for index, where in enumerate(places)]
-    return Line(words, [(key, where) for (_, key), where in zip(tokens, places, strict=True) if key])
+    return WrittenLine(words, [(key, where) for (_, key), where in zip(tokens, places, strict=True) if key])
 
 
-def changed(form: Form, tokens: Sequence[Token], place: int) -> tuple[Form, bool]:
+def contract(form: Form, tokens: Sequence[Token], place: int) -> tuple[Form, bool]:
     """The form before what stands at `place`, and whether it swallows that."""
     if place == len(tokens):
         return form, False
@@ -56,7 +56,7 @@ def elides(tokens: Sequence[Token], place: int) -> bool:
     return tokens[place][0].elided is not None and place + 1 < len(tokens) and tokens[place + 1][0].vowel
 
 
-def align(source: Line, target: Line) -> tuple[tuple[int, int], ...]:
+def align(source: WrittenLine, target: WrittenLine) -> tuple[tuple[int, int], ...]:
     """All pairs of places that share a key."""
     places: dict[int, list[int]] = {}
     for key, here in source.links:

@@ -12,7 +12,7 @@ from regard.data.corpora.english_french.closed import DE, A
 from regard.data.corpora.english_french.conjugation import conjugate
 from regard.data.corpora.english_french.entry import Adjective, Noun, Phrasing, Verb
 from regard.data.corpora.english_french.form import Form, english, french
-from regard.data.corpora.english_french.inflection import graded, past, present, with_s
+from regard.data.corpora.english_french.inflection import add_degree, past, present, with_s
 
 MODALS = {"be": ("am", "are", "is", "are", "are", "are"), "can": ("can",) * 6, "must": ("must",) * 6}
 PREPOSITIONS = {"à": A, "de": DE, "dans": french("dans", "ADP")}
@@ -45,8 +45,8 @@ def adjective(fields: list[str]) -> Adjective:
         base = english(word, "ADJ")
         comparative, superlative = (english("more", "ADV"), base), (english("most", "ADV"), base)
     elif grade != "-":
-        more = graded(word, "er") if grade == "+" else grade
-        most = graded(word, "est") if grade == "+" else adjectives.SUPERLATIVES[word]
+        more = add_degree(word, "er") if grade == "+" else grade
+        most = add_degree(word, "est") if grade == "+" else adjectives.SUPERLATIVES[word]
         comparative, superlative = (english(more, "ADJ", word),), (english(most, "ADJ", word),)
     own = {"better": "meilleur", "worse": "pire"}.get(grade)
     return Adjective(
@@ -133,7 +133,7 @@ def place(fields: list[str]) -> Noun:
 
 
 @dataclass(frozen=True)
-class Lexicon:
+class WordLists:
     nouns: dict[str, tuple[Noun, ...]]  # by kind
     adjectives: tuple[Adjective, ...]
     verbs: dict[str, tuple[Verb, ...]]  # intransitive, reflexive, transitive, oblique, giving, control, …
@@ -144,7 +144,7 @@ class Lexicon:
 
 
 @cache
-def lexicon() -> Lexicon:
+def lexicon() -> WordLists:
     things, qualities = load_nouns()
 
     def of(kinds: str) -> tuple[Noun, ...]:
@@ -182,7 +182,7 @@ def lexicon() -> Lexicon:
         "people": adverbials.NAMES, "languages": adverbials.LANGUAGES,
         "countries": adverbials.COUNTRIES, "cities": adverbials.CITIES,
     }  # fmt: skip
-    return Lexicon(
+    return WordLists(
         things, qualities, {name: tuple(group) for name, group in table.items()}, single, load_adverbs(), tuple(places),
         {name: tuple(place(fields) for fields in entries(text)) for name, text in names.items()},
     )  # fmt: skip
@@ -234,5 +234,5 @@ def nouns_of(kinds: str) -> tuple[Noun, ...]:
 
 
 @cache
-def noun_named(lemma: str) -> Noun:
+def find_noun(lemma: str) -> Noun:
     return next(thing for group in lexicon().nouns.values() for thing in group if thing.lemma == lemma)

@@ -20,7 +20,7 @@ from regard.data.corpora.english_french import (
 from regard.data.corpora.english_french.draw import Choices, Draw
 from regard.data.corpora.english_french.join import align, english_text, french_text, settle
 from regard.data.corpora.english_french.phrase import Phrase
-from regard.data.corpora.english_french.word import CONTENT, Pair
+from regard.data.corpora.english_french.word import CONTENT, BilingualPair
 
 Pattern = Callable[[Draw], Phrase]
 Level = Literal["full", "first"]
@@ -256,9 +256,9 @@ class Sentence:
         self.source = english_text(self.line.words)
         self.lemmas = frozenset([word.lemma for word in self.line.words if word.tag in CONTENT])
 
-    def pair(self) -> Pair:
+    def pair(self) -> BilingualPair:
         target = settle(self.phrase.french)
-        return Pair(
+        return BilingualPair(
             self.source,
             french_text(target.words),
             tuple(self.line.words),
@@ -269,7 +269,7 @@ class Sentence:
         )
 
 
-def compose(name: str, choices: Mapping[str, str]) -> Pair:
+def compose(name: str, choices: Mapping[str, str]) -> BilingualPair:
     """The sentence of a pattern with choices by hand: `compose("somebody_sees_something", {"object noun": "cat"})`."""
     draw = Choices(choices)
     pair = Sentence(name, draw).pair()

@@ -45,7 +45,7 @@ def word(draw: Draw, source: Form, *targets: Form) -> Phrase:
     return Phrase([(source, key)], [(target, key) for target in targets])
 
 
-def fixed(draw: Draw, phrasing: Phrasing) -> Phrase:
+def write_fixed(draw: Draw, phrasing: Phrasing) -> Phrase:
     start = draw.count
     draw.count += max(phrasing.english_marks)
     return Phrase(
@@ -85,14 +85,14 @@ def noun_phrase(
     determiner = draw.pick(slot, "determiner", determiners)
     if negative:
         determiner = closed.UNDER_NEGATION.get(determiner, determiner)
-    return determined(draw, slot, determiner, noun, plural, decorated)
+    return determine(draw, slot, determiner, noun, plural, decorated)
 
 
-def determined(
+def determine(
     draw: Draw, slot: str, determiner: Determiner, noun: Noun, plural: bool, decorated: float = 0.4
 ) -> Phrase:
     """The noun phrase of a given determiner and noun."""
-    phrase = described(draw, slot, noun, plural, decorated)
+    phrase = describe(draw, slot, noun, plural, decorated)
     key = draw.key()
     article = determiner.french[phrase.gender_number]
     if determiner.partitive:
@@ -106,7 +106,7 @@ def determined(
     return phrase
 
 
-def described(draw: Draw, slot: str, noun: Noun, plural: bool, decorated: float = 0.4) -> Phrase:
+def describe(draw: Draw, slot: str, noun: Noun, plural: bool, decorated: float = 0.4) -> Phrase:
     """A noun with the adjectives that one may have drawn, without an article."""
     phrase = bare(draw, noun, plural)
     adjective = draw.maybe(slot, "adjective", decorated, noun.adjectives)
@@ -156,11 +156,11 @@ def numeral(draw: Draw, number: int, feminine: bool) -> Phrase:
     return Phrase([(form, key) for form in left], [(form, key) for form in right])
 
 
-def counted(draw: Draw, slot: str, nouns: Sequence[Noun], numbers: Sequence[int]) -> Phrase:
+def count(draw: Draw, slot: str, nouns: Sequence[Noun], numbers: Sequence[int]) -> Phrase:
     """A number and a noun: twenty-one cows, vingt et une vaches."""
     number = draw.pick(slot, "count", numbers)
     noun = draw.pick(slot, "noun", nouns)
-    phrase = described(draw, slot, noun, number > 1)
+    phrase = describe(draw, slot, noun, number > 1)
     head = numeral(draw, number, noun.feminine)
     return Phrase(
         head.english + phrase.english, head.french + phrase.french, phrase.person, phrase.feminine, phrase.plural
@@ -174,7 +174,7 @@ def pronoun(draw: Draw, person: Person) -> Phrase:
     return Phrase([(left, key)], [(right, key)], person.person, person.feminine, person.plural)
 
 
-def stressed(draw: Draw, person: Person) -> Phrase:
+def stress(draw: Draw, person: Person) -> Phrase:
     """A pronoun after a preposition: with him, avec lui."""
     key = draw.key()
     return Phrase([(person.direct[0], key)], [(person.stressed, key)])
@@ -192,13 +192,13 @@ def subject(
 
 
 def time(draw: Draw, tense: str, slot: str = "") -> Phrase:
-    return fixed(draw, draw.pick(slot, "time", lexicon().adverbs[tense]))
+    return write_fixed(draw, draw.pick(slot, "time", lexicon().adverbs[tense]))
 
 
 def place(draw: Draw, slot: str = "place ") -> Phrase:
     """A preposition with what it goes with: behind the house, derrière la maison."""
     relation = draw.pick(slot, "relation", lexicon().places)
-    return fixed(draw, relation) + noun_phrase(draw, slot, relation.nouns, decorated=0.25, some=False)
+    return write_fixed(draw, relation) + noun_phrase(draw, slot, relation.nouns, decorated=0.25, some=False)
 
 
 def after(draw: Draw, preposition: Form, phrase: Phrase, source: Form | None = None) -> Phrase:

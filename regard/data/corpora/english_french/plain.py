@@ -10,8 +10,17 @@ from regard.data.corpora.english_french.closed import Person, Polarity
 from regard.data.corpora.english_french.draw import Draw
 from regard.data.corpora.english_french.entry import Adjective, Phrasing, Verb
 from regard.data.corpora.english_french.form import Form, Token, english, french
-from regard.data.corpora.english_french.lexicon import lexicon, noun_named, nouns_of
-from regard.data.corpora.english_french.phrase import Phrase, after, bare, fixed, noun_phrase, numeral, pronoun, subject
+from regard.data.corpora.english_french.lexicon import find_noun, lexicon, nouns_of
+from regard.data.corpora.english_french.phrase import (
+    Phrase,
+    after,
+    bare,
+    noun_phrase,
+    numeral,
+    pronoun,
+    subject,
+    write_fixed,
+)
 
 ANYTHING = (
     "person relative animal thing text garment vehicle craft furniture opening device building landmark dish staple "
@@ -84,7 +93,7 @@ def copular(
     adjective = draw.pick(slot, "adjective", qualities)
     what = quality(draw, who, adjective)
     degree = draw.maybe(slot, "degree", 0.2, lexicon().adverbs["degree"] if adjective.comparative else ())
-    what = fixed(draw, degree) + what if degree else what
+    what = write_fixed(draw, degree) + what if degree else what
     return Clause(who, lexicon().single["be être"], tense, what, polarity=polarity)
 
 
@@ -142,7 +151,7 @@ def indirect(draw: Draw, person: Person, to: Form | None = None) -> tuple[Phrase
     return Phrase([*left, (person.direct[0], key)], []), (person.indirect, key)
 
 
-def ended(draw: Draw, phrase: Phrase, mark: Form = closed.STOP) -> Phrase:
+def end_sentence(draw: Draw, phrase: Phrase, mark: Form = closed.STOP) -> Phrase:
     """A sentence with its final mark."""
     key = draw.key()
     phrase.english.append((mark, key))
@@ -162,14 +171,14 @@ def link(draw: Draw, forms: tuple[Form, Form]) -> Phrase:
 
 
 def expression(draw: Draw, phrasing: Phrasing | None) -> list[Phrase]:
-    return [fixed(draw, phrasing)] if phrasing else []
+    return [write_fixed(draw, phrasing)] if phrasing else []
 
 
 def hours(draw: Draw) -> Phrase:
     """Three o'clock, trois heures."""
     number = draw.pick("", "hour", tuple(range(1, 12)))
     key = draw.key()
-    return numeral(draw, number, True) + Phrase([(OCLOCK, key)], [(noun_named("hour").french[number > 1], key)])
+    return numeral(draw, number, True) + Phrase([(OCLOCK, key)], [(find_noun("hour").french[number > 1], key)])
 
 
 def city(draw: Draw) -> Phrase:

@@ -14,7 +14,7 @@ from regard.data.corpora.english_french.plain import (
     AND,
     BUT,
     direct,
-    ended,
+    end_sentence,
     indirect,
     link,
     other,
@@ -43,20 +43,20 @@ def seeing(draw: Draw, slot: str = "", polarity: Polarity | None = None) -> Clau
 def somebody_sees_her(draw: Draw) -> Phrase:
     clause = seeing(draw)
     clause.others = [place(draw)] if draw.maybe("", "where", 0.4, ("somewhere",)) else []
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_does_not_see_her(draw: Draw) -> Phrase:
     clause = seeing(draw, polarity=draw.pick("", "polarity", DENIALS))
     clause.others = [place(draw)] if draw.maybe("", "where", 0.4, ("somewhere",)) else []
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_often_sees_her(draw: Draw) -> Phrase:
     clause = seeing(draw)
     clause.middle = draw.pick("", "adverb", lexicon().adverbs["middle"])
     clause.others = [time(draw, clause.tense)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_answers_her(draw: Draw) -> Phrase:
@@ -67,7 +67,7 @@ def somebody_answers_her(draw: Draw) -> Phrase:
     clause = Clause(who, verb, tense_of(draw, "", verb), whom, clitics=[clitic])
     clause.polarity = draw.maybe("", "polarity", 0.3, DENIALS)
     clause.others = [place(draw)] if draw.maybe("", "where", 0.4, ("somewhere",)) else []
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def giving(draw: Draw) -> tuple[Verb, Phrase]:
@@ -84,7 +84,7 @@ def somebody_gives_something_to_somebody(draw: Draw) -> Phrase:
     polarity = draw.maybe("", "polarity", 0.25, DENIALS)
     what = noun_phrase(draw, "object ", verb.objects, polarity is not None)
     clause = Clause(who, verb, tense_of(draw, "", verb), what, [receiver(draw)], polarity)
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_gives_something_to_her(draw: Draw) -> Phrase:
@@ -93,7 +93,7 @@ def somebody_gives_something_to_her(draw: Draw) -> Phrase:
     what = noun_phrase(draw, "object ", verb.objects, polarity is not None)
     whom, clitic = indirect(draw, other(draw, "receiver ", who), TO)
     clause = Clause(who, verb, tense_of(draw, "", verb), what, [whom], polarity, clitics=[clitic])
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_gives_it_to_somebody(draw: Draw) -> Phrase:
@@ -101,10 +101,10 @@ def somebody_gives_it_to_somebody(draw: Draw) -> Phrase:
     what, clitic = direct(draw, draw.pick("object ", "pronoun", (closed.NEUTER, closed.PERSONS[-1])))
     clause = Clause(who, verb, tense_of(draw, "", verb), what, [receiver(draw)], clitics=[clitic], preceding=what)
     clause.polarity = draw.maybe("", "polarity", 0.25, DENIALS)
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
-def ordered(person: Person, thing: Token, receiver: Token) -> list[Token]:
+def order(person: Person, thing: Token, receiver: Token) -> list[Token]:
     """Me le, vous le, but le lui, le leur."""
     return [receiver, thing] if person.person in (0, 3, 4) else [thing, receiver]
 
@@ -114,11 +114,11 @@ def somebody_gives_it_to_her(draw: Draw) -> Phrase:
     what, thing = direct(draw, draw.pick("object ", "pronoun", (closed.NEUTER, closed.PERSONS[-1])))
     person = other(draw, "receiver ", who)
     whom, clitic = indirect(draw, person, TO)
-    both = ordered(person, thing, clitic)
+    both = order(person, thing, clitic)
     clause = Clause(who, verb, tense_of(draw, "", verb), what, [whom], clitics=both, preceding=what)
     clause.polarity = draw.maybe("", "polarity", 0.3, DENIALS)
     clause.others = [whom, place(draw)] if draw.maybe("", "where", 0.6, ("somewhere",)) else [whom]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def referring(phrase: Phrase) -> Person:
@@ -139,7 +139,7 @@ def somebody_takes_something_and_sees_it(draw: Draw) -> Phrase:
     again, clitic = direct(draw, referring(what))
     who = pronoun(draw, draw.pick("second subject ", "pronoun", closed.SAFE))
     clause = Clause(who, second, tense_of(draw, "second ", second), again, clitics=[clitic], preceding=what)
-    return ended(draw, first + link(draw, AND) + clause.realise(draw))
+    return end_sentence(draw, first + link(draw, AND) + clause.realise(draw))
 
 
 def something_is_small_but_it_is_fast(draw: Draw) -> Phrase:
@@ -152,4 +152,4 @@ def something_is_small_but_it_is_fast(draw: Draw) -> Phrase:
     again = pronoun(draw, referring(what))
     others = [entry for entry in noun.adjectives if entry is not adjective]
     second = Clause(again, verb, tense, quality(draw, what, draw.pick("second ", "adjective", others)))
-    return ended(draw, first.realise(draw) + link(draw, BUT) + second.realise(draw))
+    return end_sentence(draw, first.realise(draw) + link(draw, BUT) + second.realise(draw))

@@ -9,10 +9,10 @@ from regard.data.corpora.english_french.draw import Draw
 from regard.data.corpora.english_french.form import english, french
 from regard.data.corpora.english_french.infinitives import MODALS, doing
 from regard.data.corpora.english_french.lexicon import lexicon, nouns_of
-from regard.data.corpora.english_french.phrase import Phrase, described, noun_phrase, place, subject, time
+from regard.data.corpora.english_french.phrase import Phrase, describe, noun_phrase, place, subject, time
 from regard.data.corpora.english_french.plain import (
     copular,
-    ended,
+    end_sentence,
     intransitive,
     link,
     somebody,
@@ -35,75 +35,75 @@ OLD, AGE = english("old", "ADJ"), french("âge", "NOUN")
 WITH = (english("with", "ADP"), french("avec", "ADP"))
 
 
-def asked(draw: Draw, clause: Clause, about: Phrase | None = None) -> Phrase:
+def ask(draw: Draw, clause: Clause, about: Phrase | None = None) -> Phrase:
     """The question of a clause, about something or about its truth."""
     clause.inverted = True
     clause.question_key = draw.key()
     phrase = clause.realise(draw)
     phrase.french[:0] = [(closed.EST_CE, clause.question_key), (closed.QUE, clause.question_key)]
-    return ended(draw, about + phrase if about else phrase, closed.QUESTION)
+    return end_sentence(draw, about + phrase if about else phrase, closed.QUESTION)
 
 
 def does_somebody_see_something(draw: Draw) -> Phrase:
-    return asked(draw, transitive(draw))
+    return ask(draw, transitive(draw))
 
 
 def does_somebody_not_see_something(draw: Draw) -> Phrase:
-    return asked(draw, transitive(draw, polarity=NOT_PAS))
+    return ask(draw, transitive(draw, polarity=NOT_PAS))
 
 
 def does_somebody_sleep(draw: Draw) -> Phrase:
     clause = intransitive(draw, group=draw.pick("", "group", ("intransitive", "intransitive", "reflexive")))
     clause.others = [place(draw)] if draw.maybe("", "where", 0.6, ("somewhere",)) else []
-    return asked(draw, clause)
+    return ask(draw, clause)
 
 
 def does_somebody_see_her(draw: Draw) -> Phrase:
-    return asked(draw, seeing(draw, polarity=draw.maybe("", "polarity", 0.2, (NOT_PAS,))))
+    return ask(draw, seeing(draw, polarity=draw.maybe("", "polarity", 0.2, (NOT_PAS,))))
 
 
 def is_something_small(draw: Draw) -> Phrase:
-    return asked(draw, copular(draw, polarity=draw.maybe("", "polarity", 0.2, (NOT_PAS,))))
+    return ask(draw, copular(draw, polarity=draw.maybe("", "polarity", 0.2, (NOT_PAS,))))
 
 
 def can_somebody_see_something(draw: Draw) -> Phrase:
     verb = lexicon().single[draw.pick("", "verb", MODALS)]
     who = subject(draw, "subject ", verb.subjects)
-    return asked(draw, Clause(who, verb, "present", doing(draw, who, None, None)))
+    return ask(draw, Clause(who, verb, "present", doing(draw, who, None, None)))
 
 
 def where_does_somebody_sleep(draw: Draw) -> Phrase:
     clause = intransitive(draw, group=draw.pick("", "group", ("intransitive", "dwelling")))
     clause.others = [time(draw, clause.tense)] if draw.maybe("", "when", 0.5, ("sometime",)) else []
-    return asked(draw, clause, link(draw, WHERE))
+    return ask(draw, clause, link(draw, WHERE))
 
 
 def where_does_somebody_see_something(draw: Draw) -> Phrase:
-    return asked(draw, transitive(draw), link(draw, WHERE))
+    return ask(draw, transitive(draw), link(draw, WHERE))
 
 
 def when_will_somebody_see_something(draw: Draw) -> Phrase:
     tense = draw.pick("", "tense", ("future", "past"))
-    return asked(draw, transitive(draw, tense=tense), link(draw, WHEN))
+    return ask(draw, transitive(draw, tense=tense), link(draw, WHEN))
 
 
 def why_does_somebody_see_something(draw: Draw) -> Phrase:
     polarity = draw.maybe("", "polarity", 0.3, (NOT_PAS,))
-    return asked(draw, transitive(draw, polarity=polarity), link(draw, WHY))
+    return ask(draw, transitive(draw, polarity=polarity), link(draw, WHY))
 
 
 def what_does_somebody_see(draw: Draw) -> Phrase:
     verb = verb_of(draw, "to things")
     clause = Clause(somebody(draw, verb), verb, tense_of(draw, "", verb))
     clause.others = [place(draw)] if draw.maybe("", "where", 0.6, ("somewhere",)) else []
-    return asked(draw, clause, link(draw, WHAT))
+    return ask(draw, clause, link(draw, WHAT))
 
 
 def whom_does_somebody_see(draw: Draw) -> Phrase:
     verb = verb_of(draw, "to people")
     clause = Clause(somebody(draw, verb), verb, tense_of(draw, "", verb))
     clause.others = [place(draw)] if draw.maybe("", "where", 0.6, ("somewhere",)) else []
-    return asked(draw, clause, link(draw, WHOM))
+    return ask(draw, clause, link(draw, WHOM))
 
 
 def who_sees_something(draw: Draw) -> Phrase:
@@ -111,7 +111,7 @@ def who_sees_something(draw: Draw) -> Phrase:
     what = noun_phrase(draw, "object ", verb.objects)
     clause = Clause(link(draw, WHO), verb, tense_of(draw, "", verb), what)
     clause.others = [place(draw)] if draw.maybe("", "where", 0.4, ("somewhere",)) else []
-    return ended(draw, clause.realise(draw), closed.QUESTION)
+    return end_sentence(draw, clause.realise(draw), closed.QUESTION)
 
 
 def which_thing_does_somebody_see(draw: Draw) -> Phrase:
@@ -119,26 +119,26 @@ def which_thing_does_somebody_see(draw: Draw) -> Phrase:
     verb = verb_of(draw, "countable")
     noun = draw.pick("object ", "noun", verb.countable)
     plural = draw.pick("object ", "number", ("singular", "plural")) == "plural"
-    what = described(draw, "object ", noun, plural, 0.3)
+    what = describe(draw, "object ", noun, plural, 0.3)
     key = draw.key()
     what.english.insert(0, (WHICH, key))
     what.french.insert(0, (QUEL[what.gender_number], key))
-    return asked(draw, Clause(somebody(draw, verb), verb, tense_of(draw, "", verb), preceding=what), what)
+    return ask(draw, Clause(somebody(draw, verb), verb, tense_of(draw, "", verb), preceding=what), what)
 
 
 def how_many_things_does_somebody_see(draw: Draw) -> Phrase:
     verb = verb_of(draw, "countable")
-    what = described(draw, "object ", draw.pick("object ", "noun", verb.countable), True, 0.3)
+    what = describe(draw, "object ", draw.pick("object ", "noun", verb.countable), True, 0.3)
     key = draw.key()
     what.english[:0] = [(HOW[0], key), (MANY, key)]
     what.french[:0] = [(COMBIEN, key), (closed.OF, key)]
-    return asked(draw, Clause(somebody(draw, verb), verb, tense_of(draw, "", verb), preceding=what), what)
+    return ask(draw, Clause(somebody(draw, verb), verb, tense_of(draw, "", verb), preceding=what), what)
 
 
 def with_whom_does_somebody_sing(draw: Draw) -> Phrase:
     clause = intransitive(draw)
     clause.others = [place(draw)] if draw.maybe("", "where", 0.6, ("somewhere",)) else []
-    return asked(draw, clause, link(draw, WITH) + link(draw, WHOM))
+    return ask(draw, clause, link(draw, WITH) + link(draw, WHOM))
 
 
 def how_old_is_somebody(draw: Draw) -> Phrase:
@@ -146,7 +146,7 @@ def how_old_is_somebody(draw: Draw) -> Phrase:
     who = subject(draw, "subject ", nouns_of("person relative animal"), specific=True)
     key = draw.key()
     about = Phrase([(HOW[0], key), (OLD, key)], [(QUEL[0], key), (AGE, key)])
-    return asked(draw, Clause(who, lexicon().single["be avoir"], draw.pick("", "tense", ("present", "future"))), about)
+    return ask(draw, Clause(who, lexicon().single["be avoir"], draw.pick("", "tense", ("present", "future"))), about)
 
 
 def where_is_something(draw: Draw) -> Phrase:
@@ -155,4 +155,4 @@ def where_is_something(draw: Draw) -> Phrase:
     be = lexicon().single["be être"]
     key = draw.key()
     middle = Phrase([(be.present[what.person], key)], [(be.indicative[what.person], key)])
-    return ended(draw, link(draw, WHERE) + middle + what, closed.QUESTION)
+    return end_sentence(draw, link(draw, WHERE) + middle + what, closed.QUESTION)

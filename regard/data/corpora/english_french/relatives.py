@@ -13,7 +13,7 @@ from regard.data.corpora.english_french.phrase import Phrase, noun_phrase, place
 from regard.data.corpora.english_french.plain import (
     comma,
     direct,
-    ended,
+    end_sentence,
     intransitive,
     link,
     quality,
@@ -45,7 +45,7 @@ def doer(draw: Draw, slot: str) -> Phrase:
     return who + clause.realise(draw)
 
 
-def done(draw: Draw, slot: str, what: Phrase, verb: Verb) -> Phrase:
+def act_on(draw: Draw, slot: str, what: Phrase, verb: Verb) -> Phrase:
     """Something that somebody does something to."""
     that = link(draw, (THAT, closed.THAT))
     who = subject(draw, slot + "subject ", verb.subjects, closed.SAFE)
@@ -65,14 +65,14 @@ def somebody_sees_the_man_who_sells_something(draw: Draw) -> Phrase:
     who = subject(draw, "subject ", verb.subjects)
     tense = tense_of(draw, "", verb)
     whom = doer(draw, "relative ")
-    return ended(draw, Clause(who, verb, tense, whom).realise(draw))
+    return end_sentence(draw, Clause(who, verb, tense, whom).realise(draw))
 
 
 def the_man_who_sells_something_sleeps(draw: Draw) -> Phrase:
     who = doer(draw, "relative ")
     verb = draw.pick("", "verb", lexicon().verbs["living"])
     clause = Clause(who, verb, tense_of(draw, "", verb), others=[place(draw)])
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def the_man_who_sees_something_sees_something(draw: Draw) -> Phrase:
@@ -80,7 +80,7 @@ def the_man_who_sees_something_sees_something(draw: Draw) -> Phrase:
     verb = draw.pick("", "verb", lexicon().verbs["general"])
     tense = tense_of(draw, "", verb)
     clause = Clause(who, verb, tense, noun_phrase(draw, "object ", verb.objects))
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_sees_something_that_somebody_bought(draw: Draw) -> Phrase:
@@ -88,17 +88,17 @@ def somebody_sees_something_that_somebody_bought(draw: Draw) -> Phrase:
     who = subject(draw, "subject ", main.subjects)
     tense = tense_of(draw, "", main)
     what, verb, _ = patient(draw, "relative ")
-    return ended(draw, Clause(who, main, tense, done(draw, "relative ", what, verb)).realise(draw))
+    return end_sentence(draw, Clause(who, main, tense, act_on(draw, "relative ", what, verb)).realise(draw))
 
 
 def something_that_somebody_bought_is_small(draw: Draw) -> Phrase:
     what, verb, noun = patient(draw, "relative ")
-    whole = done(draw, "relative ", what, verb)
+    whole = act_on(draw, "relative ", what, verb)
     predicate = quality(draw, what, draw.pick("", "adjective", noun.adjectives))
     tense = draw.pick("", "tense", ("present", "future"))
     clause = Clause(whole, lexicon().single["be être"], tense, predicate)
     clause.polarity = draw.maybe("", "polarity", 0.25, (NOT_PAS,))
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_sees_the_house_where_somebody_sleeps(draw: Draw) -> Phrase:
@@ -109,7 +109,7 @@ def somebody_sees_the_house_where_somebody_sleeps(draw: Draw) -> Phrase:
     inner = intransitive(draw, "second ", group=group, persons=closed.SAFE)
     inner.others = [time(draw, inner.tense)] if draw.maybe("", "when", 0.4, ("sometime",)) else []
     what = where + link(draw, WHERE) + inner.realise(draw)
-    return ended(draw, Clause(who, verb, tense_of(draw, "", verb), what).realise(draw))
+    return end_sentence(draw, Clause(who, verb, tense_of(draw, "", verb), what).realise(draw))
 
 
 def somebody_sees_the_man_who_sees_her(draw: Draw) -> Phrase:
@@ -125,7 +125,7 @@ def somebody_sees_the_man_who_sees_her(draw: Draw) -> Phrase:
         relative(draw, antecedent), inner, tense_of(draw, "relative ", inner), whom, clitics=[clitic], preceding=whom
     )
     what = antecedent + seen.realise(draw)
-    return ended(draw, Clause(who, main, tense, what).realise(draw))
+    return end_sentence(draw, Clause(who, main, tense, what).realise(draw))
 
 
 def somebody_sees_the_boy_to_whom_somebody_gave_something(draw: Draw) -> Phrase:
@@ -138,7 +138,7 @@ def somebody_sees_the_boy_to_whom_somebody_gave_something(draw: Draw) -> Phrase:
     verb = verb_of(draw, "giving", "second ")
     inner = Clause(somebody(draw, verb, "second ", closed.SAFE), verb, tense_of(draw, "second ", verb))
     inner.object = noun_phrase(draw, "second object ", verb.objects)
-    return ended(draw, Clause(who, main, tense, whom + both + inner.realise(draw)).realise(draw))
+    return end_sentence(draw, Clause(who, main, tense, whom + both + inner.realise(draw)).realise(draw))
 
 
 def sometime_the_man_who_sees_something_sees_something_somewhere(draw: Draw) -> Phrase:
@@ -147,5 +147,5 @@ def sometime_the_man_who_sees_something_sees_something_somewhere(draw: Draw) -> 
     tense = tense_of(draw, "", main)
     who = doer(draw, "relative ")
     what, verb, _ = patient(draw, "second ")
-    clause = Clause(who, main, tense, done(draw, "second ", what, verb), [place(draw)])
-    return ended(draw, time(draw, tense) + comma(draw) + clause.realise(draw))
+    clause = Clause(who, main, tense, act_on(draw, "second ", what, verb), [place(draw)])
+    return end_sentence(draw, time(draw, tense) + comma(draw) + clause.realise(draw))

@@ -12,17 +12,17 @@ from regard.data.corpora.english_french.phrase import (
     Phrase,
     after,
     bare,
-    determined,
-    fixed,
+    determine,
     noun_phrase,
     place,
-    stressed,
+    stress,
     time,
+    write_fixed,
 )
 from regard.data.corpora.english_french.plain import (
     city,
     comma,
-    ended,
+    end_sentence,
     expression,
     hours,
     intransitive,
@@ -37,53 +37,53 @@ EN = french("en", "ADP")
 
 
 def somebody_sleeps(draw: Draw) -> Phrase:
-    return ended(draw, intransitive(draw).realise(draw))
+    return end_sentence(draw, intransitive(draw).realise(draw))
 
 
 def somebody_does_not_sleep(draw: Draw) -> Phrase:
-    return ended(draw, intransitive(draw, polarity=NOT_PAS).realise(draw))
+    return end_sentence(draw, intransitive(draw, polarity=NOT_PAS).realise(draw))
 
 
 def somebody_never_sleeps(draw: Draw) -> Phrase:
     clause = intransitive(draw, polarity=NEVER)
     clause.others = [place(draw)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_sleeps_somewhere(draw: Draw) -> Phrase:
     clause = intransitive(draw)
     clause.others = [place(draw)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_sleeps_somehow(draw: Draw) -> Phrase:
     clause = intransitive(draw, polarity=draw.maybe("", "polarity", 0.2, (NOT_PAS,)))
     adverbs = lexicon().adverbs
-    clause.others = [fixed(draw, draw.pick("", "adverb", adverbs["manner"] + adverbs["spot"]))]
-    return ended(draw, clause.realise(draw))
+    clause.others = [write_fixed(draw, draw.pick("", "adverb", adverbs["manner"] + adverbs["spot"]))]
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_sleeps_sometime(draw: Draw) -> Phrase:
     clause = intransitive(draw)
     clause.others = [place(draw), time(draw, clause.tense)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_sees_something(draw: Draw) -> Phrase:
-    return ended(draw, transitive(draw).realise(draw))
+    return end_sentence(draw, transitive(draw).realise(draw))
 
 
 def somebody_does_not_see_something(draw: Draw) -> Phrase:
-    return ended(draw, transitive(draw, polarity=NOT_PAS).realise(draw))
+    return end_sentence(draw, transitive(draw, polarity=NOT_PAS).realise(draw))
 
 
 def somebody_never_sees_something(draw: Draw) -> Phrase:
-    return ended(draw, transitive(draw, polarity=NEVER).realise(draw))
+    return end_sentence(draw, transitive(draw, polarity=NEVER).realise(draw))
 
 
 def somebody_no_longer_sees_something(draw: Draw) -> Phrase:
     tense = draw.pick("", "tense", ("present", "future"))
-    return ended(draw, transitive(draw, tense=tense, polarity=NO_LONGER).realise(draw))
+    return end_sentence(draw, transitive(draw, tense=tense, polarity=NO_LONGER).realise(draw))
 
 
 def somebody_sees_nothing(draw: Draw) -> Phrase:
@@ -95,44 +95,44 @@ def somebody_sees_nothing(draw: Draw) -> Phrase:
     polarity = draw.pick("", "polarity", denials)
     clause = Clause(somebody(draw, verb), verb, tense, polarity=polarity)
     clause.others = [place(draw)] if draw.maybe("", "where", 0.6, ("somewhere",)) else []
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_often_sees_something(draw: Draw) -> Phrase:
     clause = transitive(draw)
     clause.middle = draw.pick("", "adverb", lexicon().adverbs["middle"])
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_does_not_often_see_something(draw: Draw) -> Phrase:
     clause = transitive(draw, polarity=NOT_PAS)
     clause.middle = draw.pick("", "adverb", lexicon().adverbs["middle with not"])
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_sees_something_somehow(draw: Draw) -> Phrase:
     clause = transitive(draw)
-    clause.others = [fixed(draw, draw.pick("", "adverb", lexicon().adverbs["manner"]))]
-    return ended(draw, clause.realise(draw))
+    clause.others = [write_fixed(draw, draw.pick("", "adverb", lexicon().adverbs["manner"]))]
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_sees_something_somewhere(draw: Draw) -> Phrase:
     clause = transitive(draw, polarity=draw.maybe("", "polarity", 0.25, (NOT_PAS, NEVER)))
     clause.others = [place(draw)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_sees_something_sometime(draw: Draw) -> Phrase:
     clause = transitive(draw, polarity=draw.maybe("", "polarity", 0.25, (NOT_PAS,)))
     clause.others = [time(draw, clause.tense)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def sometime_somebody_sees_something(draw: Draw) -> Phrase:
     """Yesterday, she bought a car in the village."""
     clause = transitive(draw)
     clause.others = [place(draw)]
-    return ended(draw, time(draw, clause.tense) + comma(draw) + clause.realise(draw))
+    return end_sentence(draw, time(draw, clause.tense) + comma(draw) + clause.realise(draw))
 
 
 def somebody_goes_somewhere(draw: Draw) -> Phrase:
@@ -141,7 +141,7 @@ def somebody_goes_somewhere(draw: Draw) -> Phrase:
     clause.others = [after(draw, closed.A, goal, TO)]
     if draw.maybe("", "when", 0.4, ("sometime",)):
         clause.others.append(time(draw, clause.tense))
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_comes_from_somewhere(draw: Draw) -> Phrase:
@@ -154,7 +154,7 @@ def somebody_comes_from_somewhere(draw: Draw) -> Phrase:
         source = bare(draw, country, False)
         source.french[:0] = [] if country.feminine else [(closed.LE, 0)]
     clause.others = [after(draw, closed.DE, source, FROM)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_lives_in_a_country(draw: Draw) -> Phrase:
@@ -167,7 +167,7 @@ def somebody_lives_in_a_country(draw: Draw) -> Phrase:
     else:
         phrase.french[:0] = [(closed.LE, 0)]
         clause.others = [after(draw, closed.A, phrase, IN)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_lives_in_a_city(draw: Draw) -> Phrase:
@@ -175,27 +175,27 @@ def somebody_lives_in_a_city(draw: Draw) -> Phrase:
     company = draw.pick("", "company", lexicon().adverbs["company"][:2])
     clause.others = [
         city(draw),
-        fixed(draw, company) + noun_phrase(draw, "friend ", nouns_of("person relative"), specific=True),
+        write_fixed(draw, company) + noun_phrase(draw, "friend ", nouns_of("person relative"), specific=True),
     ]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_wakes_up(draw: Draw) -> Phrase:
     clause = intransitive(draw, group="reflexive")
     clause.others = expression(draw, draw.maybe("", "time", 0.7, lexicon().adverbs[clause.tense]))
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_does_not_wake_up(draw: Draw) -> Phrase:
     clause = intransitive(draw, group="reflexive", polarity=draw.pick("", "polarity", (NOT_PAS, NEVER)))
     clause.others = [place(draw)] if draw.maybe("", "where", 0.7, ("somewhere",)) else []
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_obeys_somebody(draw: Draw) -> Phrase:
     """French asks for a preposition where English may have none."""
     polarity = draw.maybe("", "polarity", 0.3, (NOT_PAS, NEVER))
-    return ended(draw, transitive(draw, polarity=polarity, group="oblique").realise(draw))
+    return end_sentence(draw, transitive(draw, polarity=polarity, group="oblique").realise(draw))
 
 
 def somebody_plays_a_game(draw: Draw) -> Phrase:
@@ -205,7 +205,7 @@ def somebody_plays_a_game(draw: Draw) -> Phrase:
     game = bare(draw, draw.pick("", "game", nouns_of("game")), False)
     game.french[:0] = [(closed.A, 0), (closed.LE, 0)]
     clause.others = [game, place(draw)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_plays_an_instrument(draw: Draw) -> Phrase:
@@ -213,9 +213,9 @@ def somebody_plays_an_instrument(draw: Draw) -> Phrase:
     clause = Clause(somebody(draw, verb), verb, tense_of(draw, "", verb))
     clause.polarity = draw.maybe("", "polarity", 0.3, (NOT_PAS, NEVER))
     noun = draw.pick("", "instrument", nouns_of("instrument"))
-    instrument = determined(draw, "instrument ", closed.DEFINITE, noun, False, 0)
+    instrument = determine(draw, "instrument ", closed.DEFINITE, noun, False, 0)
     clause.others = [after(draw, closed.DE, instrument), place(draw)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_speaks_a_language(draw: Draw) -> Phrase:
@@ -224,8 +224,8 @@ def somebody_speaks_a_language(draw: Draw) -> Phrase:
     clause.polarity = draw.maybe("", "polarity", 0.3, (NOT_PAS, NEVER))
     company = noun_phrase(draw, "friend ", nouns_of("person relative"), specific=True)
     language = bare(draw, draw.pick("", "language", lexicon().names["languages"]), False)
-    clause.others = [language, fixed(draw, lexicon().adverbs["company"][0]), company]
-    return ended(draw, clause.realise(draw))
+    clause.others = [language, write_fixed(draw, lexicon().adverbs["company"][0]), company]
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_puts_something_somewhere(draw: Draw) -> Phrase:
@@ -235,23 +235,23 @@ def somebody_puts_something_somewhere(draw: Draw) -> Phrase:
     goods = nouns_of("thing text garment instrument")
     clause.object = noun_phrase(draw, "object ", goods, clause.polarity is not None)
     clause.others = [place(draw)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_sings_with_somebody(draw: Draw) -> Phrase:
     clause = intransitive(draw)
-    relation = fixed(draw, draw.pick("", "company", lexicon().adverbs["company"]))
+    relation = write_fixed(draw, draw.pick("", "company", lexicon().adverbs["company"]))
     person = draw.maybe("", "pronoun", 0.4, closed.PERSONS[2:])
     people = nouns_of("person relative")
     clause.others = [
         relation,
-        stressed(draw, person) if person else noun_phrase(draw, "friend ", people, specific=True),
+        stress(draw, person) if person else noun_phrase(draw, "friend ", people, specific=True),
     ]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))
 
 
 def somebody_arrives_at_some_hour(draw: Draw) -> Phrase:
     clause = intransitive(draw)
     key = draw.key()
     clause.others = [place(draw), Phrase([(AT, key)], [(closed.A, key)]) + hours(draw)]
-    return ended(draw, clause.realise(draw))
+    return end_sentence(draw, clause.realise(draw))

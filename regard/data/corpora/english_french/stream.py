@@ -13,10 +13,10 @@ from hashlib import blake2b
 from random import Random
 from typing import Literal, get_args
 
-from regard.data.corpora.english_french.draw import Draw, Words
+from regard.data.corpora.english_french.draw import Draw, DrawnWords
 from regard.data.corpora.english_french.lexicon import common, lexicon
 from regard.data.corpora.english_french.pattern import Level, Sentence, table, weights
-from regard.data.corpora.english_french.word import Pair
+from regard.data.corpora.english_french.word import BilingualPair
 
 Split = Literal["train", "validation", "test", "combinations"]
 TOP = 2**64  # of the hash
@@ -43,41 +43,41 @@ def open_lemmas() -> frozenset[str]:
 
 
 @cache
-def held_out(pattern: str, lemma: str) -> bool:
+def is_held_out(pattern: str, lemma: str) -> bool:
     """Whether training never sees this word in this pattern."""
     return lemma in open_lemmas() and number(f"{pattern} {lemma}") < HELD_OUT * TOP
 
 
-def split_by(text: str) -> Literal["train", "validation", "test"]:
+def split_by_text(text: str) -> Literal["train", "validation", "test"]:
     """The split of anything that a text stands for, whatever the seed or the machine."""
-    return shared(number(text))
+    return split_by_hash(number(text))
 
 
-def shared(value: int) -> Literal["train", "validation", "test"]:
+def split_by_hash(value: int) -> Literal["train", "validation", "test"]:
     """The split of a hash."""
     if value < TRAINED * TOP:
         return "train"
     return "validation" if value < (1 + TRAINED) / 2 * TOP else "test"
 
 
-def split_of(sentence: Sentence | Pair, value: int) -> Split:
+def choose_split(sentence: Sentence | BilingualPair, value: int) -> Split:
     """The one split that a sentence belongs to, given the hash of its English text."""
     for lemma in sentence.lemmas:
-        if held_out(sentence.pattern, lemma):
+        if is_held_out(sentence.pattern, lemma):
             return "combinations"
-    return shared(value)
+    return split_by_hash(value)
 
 
 def sentences(seed: str, level: Level) -> Iterator[Sentence]:
     """Sentences of all splits by chance, some of them more than once."""
     random = Random(seed).random
     names, totals = tuple(table()), weights(level)
-    words = Words(common()) if level == "first" else None
+    words = DrawnWords(common()) if level == "first" else None
     while True:
         yield Sentence(names[bisect(totals, random() * totals[-1])], Draw(random, words))
 
 
-def pairs(split: Split, seed: int = 0, level: Level = "full") -> Iterator[Pair]:
+def pairs(split: Split, seed: int = 0, level: Level = "full") -> Iterator[BilingualPair]:
     """An endless stream of distinct sentences of one split, the same for the same seed.
 
     The level `first` is a smaller language with the same difficulties, which a small model learns in a minute.
@@ -87,7 +87,7 @@ def pairs(split: Split, seed: int = 0, level: Level = "full") -> Iterator[Pair]:
     seen: set[int] = set()
     for sentence in sentences(f"{split} {seed}", level):
         value = number(sentence.source)
-        if value not in seen and split_of(sentence, value) == split:
+        if value not in seen and choose_split(sentence, value) == split:
             seen.add(value)
             yield sentence.pair()
 

@@ -20,7 +20,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Pair:
+class BilingualPair:
     """An English sentence, its one French translation, and which word stands for which."""
 
     source: str

@@ -16,14 +16,14 @@ from typing import ClassVar, Literal
 import torch
 
 from regard.config import Document
+from regard.core.outline import outline
 from regard.core.spec import Spec
 from regard.data.corpus import CorpusSpec, Split
 from regard.data.log import Log
 from regard.data.prepared import prepare
 from regard.data.sample import Form, Sample
-from regard.machine import device, peak_memory
-from regard.outline import outline
-from regard.run import RunSpec, described, grown, like, started, suited
+from regard.host.machine import device, peak_memory
+from regard.runs.folder import RunSpec, describe_model, grow, like, load_start, suit_task
 from regard.train.listener import Listener, Step
 from regard.train.trainer import Moment, Trainer
 
@@ -35,7 +35,7 @@ LEARNED = ("bpe", "byte-bpe", "unigram", "wordpiece")  # pieces whose number is 
 
 
 @dataclass
-class Plan:
+class Forecast:
     """What there is to know before training."""
 
     model: str
@@ -82,29 +82,29 @@ class Clock(Listener):
         self.tokens = [0]
         self.shares = [0.0]
 
-    def stepped(self, step: Step, moment: Moment) -> None:
+    def on_step(self, step: Step, moment: Moment) -> None:
         self.times.append(time.perf_counter())
         self.tokens.append(moment.tokens)
         self.shares.append(moment.epoch + moment.share)
 
 
-def plan(document: Document) -> Plan:
+def plan(document: Document) -> Forecast:
     """Measure a few steps of a run and reckon the rest."""
     spec = RunSpec.parse(document.tree, document.where)
     with tempfile.TemporaryDirectory(prefix="regard-plan-") as folder:
         sampled = Sampled(whole=spec.corpus, policy=spec.corpus.policy)
-        origin = None if spec.start is None else started(spec.start)
+        origin = None if spec.start is None else load_start(spec.start)
         made = None if origin is None else origin.model.spec
         known = like(spec) if origin is None else origin.lexicon
-        task = suited(spec, made)
+        task = suit_task(spec, made)
         limits = (spec.batches.longest, Path(spec.data), Path(folder))
-        meta = lambda lexicon: described(spec, lexicon, origin).build("meta")  # noqa: E731
+        meta = lambda lexicon: describe_model(spec, lexicon, origin).build("meta")  # noqa: E731
         prepared, _ = prepare(sampled, task, spec.tokenizer, *limits, known, meta)
         # a sample has fewer words than the corpus; the model gets as many as the run will have at most
         learned = spec.tokenizer.pieces in LEARNED and spec.tokenizer.like is None and origin is None
-        model_spec = described(spec, prepared.lexicon, origin)
+        model_spec = describe_model(spec, prepared.lexicon, origin)
         size = spec.tokenizer.vocabulary
-        model_spec = grown(model_spec, size, size) if learned else model_spec
+        model_spec = grow(model_spec, size, size) if learned else model_spec
         torch.manual_seed(spec.seed)
         model = model_spec.build().to(device(spec.device))
         clock = Clock()
@@ -127,7 +127,7 @@ def plan(document: Document) -> Plan:
     drawn = outline(model_spec, str(spec.start if spec.model is None else spec.model["kind"]))
     where = str(device(spec.device))
     state = drawn.state_bytes_per_token
-    return Plan(drawn.tree.name, drawn.parameters, state, where, peak_memory(), tokens, steps, total, seconds)
+    return Forecast(drawn.tree.name, drawn.parameters, state, where, peak_memory(), tokens, steps, total, seconds)
 
 
 def _count(spec: RunSpec) -> int:

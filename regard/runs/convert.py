@@ -7,24 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from regard.compare import Checked, compare
 from regard.data.lexicon import Lexicon
 from regard.errors import RegardError
-from regard.files import write
-from regard.hub.ctranslate2 import converted
-from regard.hub.fetch import fetched
-from regard.hub.load import Imported, imported
-from regard.hub.onnx import written
-from regard.hub.save import exported, plan_of
-from regard.noun import IMPORT, parts
-from regard.outgoing import beside
+from regard.host.files import write
+from regard.hub.compare import Comparison, compare
+from regard.hub.ctranslate2 import convert
+from regard.hub.fetch import fetch
+from regard.hub.load import Imported, import_folder
+from regard.hub.onnx import write_onnx
+from regard.hub.outgoing import beside
+from regard.hub.save import export_folder, match_model
+from regard.runs.load import load_bundle
+from regard.runs.resolve import IMPORT
 from regard.train.checkpoint import Store
 
 Format = Literal["hf", "ctranslate2", "onnx"]
 
 
 @dataclass
-class Brought:
+class Import:
     """What a folder holds."""
 
     folder: str
@@ -33,19 +34,19 @@ class Brought:
     parameters: int
     dtype: str
     unused: list[str]  # tensors of heads that this model doesn't have
-    checked: Checked | None = None  # how it compares with what transformers makes of it
+    checked: Comparison | None = None  # how it compares with what transformers makes of it
     run: str | None = None  # where it was kept
 
 
-def bring(noun: str, out: Path | None, check: bool) -> Brought:
+def bring(noun: str, out: Path | None, check: bool) -> Import:
     """Read a folder in Hugging Face layout, downloaded first if wanted, and compare it with transformers if wanted."""
     folder = Path(noun)
     if noun.startswith("hf:"):
         name = noun.removeprefix("hf:")
-        folder = fetched(name, Path(name.rpartition("/")[2]))
-    arrived = imported(folder)
+        folder = fetch(name, Path(name.rpartition("/")[2]))
+    arrived = import_folder(folder)
     model, plan = arrived.model, arrived.plan
-    facts = Brought(
+    facts = Import(
         str(folder),
         plan.kind,
         plan.settings.kind,
@@ -54,7 +55,7 @@ def bring(noun: str, out: Path | None, check: bool) -> Brought:
         arrived.unused,
     )
     if check:
-        facts.checked = compare(folder, parts(str(folder), "cpu"))
+        facts.checked = compare(folder, load_bundle(str(folder), "cpu"))
     if out is not None:
         facts.run = str(keep(arrived, out))
     return facts
@@ -78,29 +79,29 @@ def keep(arrived: Imported, out: Path) -> Path:
 
 
 @dataclass
-class Sent:
+class Export:
     """What was written for others."""
 
     to: Format
     files: list[str]
-    checked: Checked | None = None
+    checked: Comparison | None = None
 
 
-def send(noun: str, to: Format, folder: Path, check: bool = False) -> Sent:
+def send(noun: str, to: Format, folder: Path, check: bool = False) -> Export:
     """Write a model for others, and compare what was written with what transformers makes of it, if wanted."""
     if check and to != "hf":
         raise RegardError(f"--check compares with transformers, which doesn't read {to}", "--to hf")
-    given = parts(noun)
+    given = load_bundle(noun)
     if to == "onnx":
-        written(given.model, folder)
-        return Sent(to, [str(folder)])
+        write_onnx(given.model, folder)
+        return Export(to, [str(folder)])
     if to == "ctranslate2":
         if given.lexicon is None:
             raise RegardError(f"{noun}: there is no tokenizer in it, and CTranslate2 wants the words")
         came = {} if given.origin is None else given.origin.terms()
-        return Sent(to, [str(path) for path in converted(given.model, *given.lexicon.tokenizers, folder, came)])
+        return Export(to, [str(path) for path in convert(given.model, *given.lexicon.tokenizers, folder, came)])
     if given.family is None:
         raise RegardError(f"{noun}: a model of one's own has no family, so no Hugging Face layout either")
-    plan = plan_of(given.model.spec, given.family, noun)
-    paths = exported(plan, given.model, folder, beside(given, plan, noun))
-    return Sent(to, [str(path) for path in paths], compare(folder, given) if check else None)
+    plan = match_model(given.model.spec, given.family, noun)
+    paths = export_folder(plan, given.model, folder, beside(given, plan, noun))
+    return Export(to, [str(path) for path in paths], compare(folder, given) if check else None)

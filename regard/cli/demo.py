@@ -1,4 +1,4 @@
-"""The demo on the screen: one table, the sentence in three translations, and two grids of attention."""
+"""The demo: one table, the sentence in three translations, and two grids of attention."""
 
 from __future__ import annotations
 
@@ -6,24 +6,45 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
-from rich.table import Table
+import typer
 
-from regard.demo import LENGTHS, SENTENCE, Shown, demo, pictures
-from regard.lens.grid import by_word, grid
+from regard.cli.arguments import JSON, app, hint
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from regard.runs.demo import DemoResult
 
 FOLDED = {"parameters": "para-\nmeters", "combinations": "combi-\nnations"}
 
 
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the runs and the pictures go.")] = Path("runs/demo"),
+    tokens: Annotated[int, typer.Option(help="That each of the three models learns from.", min=1000)] = 800_000,
+    as_json: JSON = False,
+) -> None:
+    """Walk the path: a bottleneck, then attention, then a Transformer, trained here and now on English and French."""
+    from regard.host.machine import keep_memory
+
+    keep_memory()
+    perform(out, tokens, as_json)
+    run = quote(str(out / "transformer"))
+    hint(f'echo "The old woman sees the red house." | regard translate {run} --attention')
+
+
 def perform(out: Path, tokens: int, as_json: bool) -> None:
     """Run the demo and show it; as JSON, one object for each model."""
+    from regard.runs.demo import pictures, run_demo
 
     def report(line: str) -> None:
         print(line, file=sys.stderr)
 
     shown = []
-    for item in demo(out, tokens, report):
+    for item in run_demo(out, tokens, report):
         shown.append(item)
         if as_json:
             print(json.dumps(item.row.as_json(), ensure_ascii=False), flush=True)
@@ -32,7 +53,12 @@ def perform(out: Path, tokens: int, as_json: bool) -> None:
         show(shown, paths)
 
 
-def show(shown: Sequence[Shown], paths: Sequence[Path]) -> None:
+def show(shown: Sequence[DemoResult], paths: Sequence[Path]) -> None:
+    from rich.console import Console
+
+    from regard.lens.grid import by_word, grid
+    from regard.runs.demo import SENTENCE
+
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 120
@@ -51,8 +77,12 @@ def show(shown: Sequence[Shown], paths: Sequence[Path]) -> None:
     print("\n" + "\n".join(str(path) for path in paths))
 
 
-def table(shown: Sequence[Shown], narrow: bool = False) -> Table:
+def table(shown: Sequence[DemoResult], narrow: bool = False) -> Table:
     """The models side by side; `narrow`: with the names of columns on two lines."""
+    from rich.table import Table
+
+    from regard.runs.demo import LENGTHS
+
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("model", "parameters", "tokens/s", "exact match", "combinations", *LENGTHS):
         folded = FOLDED.get(name, name.replace(" ", "\n")) if narrow else name

@@ -78,7 +78,7 @@ def describe(error: OSError) -> str:
 
 
 @contextmanager
-def reported(folder: Path, need: int) -> Iterator[None]:
+def explain_disk_errors(folder: Path, need: int) -> Iterator[None]:
     """Say what a disk lacks, instead of a traceback."""
     try:
         yield

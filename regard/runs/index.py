@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.errors import CheckpointError, InputError
-from regard.noun import asked, fitting, parts, split
-from regard.output import check_place, put
-from regard.tasks.embedding import Embedder, Embedding
+from regard.data.lines import texts
+from regard.errors import CheckpointError, InputError, warn
+from regard.host.output import check_place, put
+from regard.runs.load import insist_on_kind, load_as, load_bundle
+from regard.runs.resolve import split_noun
+from regard.tasks.embedding import Embedder, EmbeddingTaskSpec
 from regard.tasks.vector import DOCUMENT, QUERY, unit
-from regard.translate import texts
 
 ABOUT, LINES, VECTORS = "index.json", "lines.jsonl", "vectors.npy"
 WANTS = "only an encoder, or what learned to embed, makes vectors"
@@ -41,27 +41,25 @@ class Hit:
 def embedder(noun: str) -> Embedder:
     """What makes vectors. An encoder that learned to fill in serves too, and it is said that this isn't the same."""
     if noun.endswith(".npz"):
-        return asked(noun, Embedder, WANTS)
-    found = parts(noun)
+        return load_as(noun, Embedder, WANTS)
+    found = load_bundle(noun)
     if found.lexicon is None or found.purpose().kind != "masking":
-        return fitting(found if found.lexicon is None else found.speaker(noun), noun, Embedder, WANTS)
-    print(
-        f"regard: {noun} learned to fill in, not to embed: a text's vector is the mean of its states", file=sys.stderr
-    )
-    return fitting(found.speaker(noun, Embedding()), noun, Embedder, WANTS)
+        return insist_on_kind(found if found.lexicon is None else found.pipeline(noun), noun, Embedder, WANTS)
+    warn(f"{noun} learned to fill in, not to embed: a text's vector is the mean of its states")
+    return insist_on_kind(found.pipeline(noun, EmbeddingTaskSpec()), noun, Embedder, WANTS)
 
 
 Numbered = tuple[int, str]  # a line and its number in its file
 
 
-def documents(speaker: Embedder, lines: list[Numbered], cut: bool, prompt: str | None = None) -> Tensor:
+def documents(pipeline: Embedder, lines: list[Numbered], cut: bool, prompt: str | None = None) -> Tensor:
     """The vectors of lines that will be searched, each after this prompt, or the one that the model has for them."""
-    speaker.recipe.insist_on_cosines()
-    chosen = speaker.recipe.prompt(DOCUMENT) if prompt is None else prompt
-    return speaker.embed([line for _, line in lines], prompt=chosen, cut=cut)
+    pipeline.recipe.insist_on_cosines()
+    chosen = pipeline.recipe.prompt(DOCUMENT) if prompt is None else prompt
+    return pipeline.embed([line for _, line in lines], prompt=chosen, cut=cut)
 
 
-def numbered(lines: Iterable[str]) -> list[Numbered]:
+def number_lines(lines: Iterable[str]) -> list[Numbered]:
     """The lines that aren't empty, with their numbers from 1."""
     return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
@@ -69,13 +67,13 @@ def numbered(lines: Iterable[str]) -> list[Numbered]:
 def index(noun: str, lines: Iterable[str], folder: Path, cut: bool = False, prompt: str | None = None) -> list[Path]:
     """Write lines and their vectors to a folder; `prompt`: the name of one that stands before each line."""
     check_index(folder)
-    kept = numbered(lines)
+    kept = number_lines(lines)
     if not kept:
         raise InputError("there is nothing to index: no line has text in it")
     vectors = documents(embedder(noun), kept, cut, prompt)
     put(folder / VECTORS, array(vectors))
     put(folder / LINES, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in kept).encode())
-    name, which = split(noun)
+    name, which = split_noun(noun)
     put(folder / ABOUT, json.dumps({"model": str(Path(name).absolute()) + (f"@{which}" if which else "")}).encode())
     return [folder / name for name in (VECTORS, LINES, ABOUT)]
 
@@ -100,17 +98,17 @@ def search(corpus: Path, query: str, model: str | None, best: int, cut: bool = F
         raise InputError("the query is empty")
     if corpus.is_dir():
         noun, lines, vectors = _read(corpus)
-        speaker = embedder(model or noun)
+        pipeline = embedder(model or noun)
     else:
         if model is None:
             raise InputError(f"{corpus}: a file of lines needs a model that makes vectors of them", "--model RUN")
-        speaker = embedder(model)
-        lines = numbered(texts([corpus]))
+        pipeline = embedder(model)
+        lines = number_lines(texts([str(corpus)]))
         if not lines:
             raise InputError(f"{corpus}: there is nothing in it")
-        vectors = documents(speaker, lines, cut)
-    speaker.recipe.insist_on_cosines()
-    wanted = speaker.embed([query], prompt=speaker.recipe.prompt(QUERY), cut=cut)[0]
+        vectors = documents(pipeline, lines, cut)
+    pipeline.recipe.insist_on_cosines()
+    wanted = pipeline.embed([query], prompt=pipeline.recipe.prompt(QUERY), cut=cut)[0]
     if wanted.shape[0] != vectors.shape[1]:
         sizes = f"{vectors.shape[1]} numbers a line, and this model makes {wanted.shape[0]}"
         raise InputError(f"{corpus}: its vectors have {sizes}", "the model that made the index")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import re
 import sys
 import threading
@@ -163,3 +164,20 @@ class Spare:
     def dismiss(self) -> None:
         self._dismissed.set()
         self._thread.join()
+
+
+def versions() -> dict[str, str]:
+    """What a run or a report was made with."""
+    import numpy
+    import tokenizers
+    import torch
+
+    import regard
+
+    return {
+        "regard": regard.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "tokenizers": tokenizers.__version__,
+    }

@@ -57,7 +57,7 @@ def activation(name: str, default: str) -> Key:
     return Key(name, default, ACTIVATIONS)
 
 
-class Plan(Protocol):
+class Match(Protocol):
     """What a change may ask for: the settings, and the config.json that they stand for."""
 
     @property
@@ -74,8 +74,8 @@ class Plan(Protocol):
 class Change:
     """A change of a tensor, and the change back."""
 
-    read: Callable[[Tensor, Plan], Tensor]
-    write: Callable[[Tensor, Plan], Tensor]
+    read: Callable[[Tensor, Match], Tensor]
+    write: Callable[[Tensor, Match], Tensor]
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def labels(config: Config) -> int:
     return len(named) if isinstance(named, dict) and named else int(config.get("num_labels", 2))
 
 
-def told_labels(count: int) -> Tree:
+def describe_labels(count: int) -> Tree:
     names = [f"LABEL_{n}" for n in range(count)]
     return {
         "id2label": {str(n): name for n, name in enumerate(names)},

@@ -9,15 +9,16 @@ import torch
 from torch import Tensor
 
 from regard.errors import CheckpointError
-from regard.noun import ranked, weights
-from regard.run import Run
-from regard.train.checkpoint import Checkpoint, Store, verified
+from regard.runs.folder import Run
+from regard.runs.load import read_weights
+from regard.runs.resolve import list_best_steps
+from regard.train.checkpoint import Checkpoint, Store, verify
 
 
 def average(folder: Path, last: int = 0, best: int = 0) -> tuple[Checkpoint, list[int]]:
     """Write the mean of the last or of the best checkpoints to `RUN@average`; the steps that it is made of."""
     store = Run.open(folder).store
-    chosen = _best(store, best) if best else store.numbered()[-last:]
+    chosen = _best(store, best) if best else store.list_steps()[-last:]
     wanted = best or last
     if len(chosen) < wanted:
         option, setting = ("--best", "train.best") if best else ("--last", "train.keep")
@@ -26,8 +27,8 @@ def average(folder: Path, last: int = 0, best: int = 0) -> tuple[Checkpoint, lis
             f"{folder}: {wanted} checkpoints are asked for and {len(chosen)} are there: {setting} says how many stay",
             f"{fewer}{setting}={wanted} when it is trained",
         )
-    checkpoints = [verified(found.path) for found in chosen]
-    tensors = mean([weights(found) for found in checkpoints])
+    checkpoints = [verify(found.path) for found in chosen]
+    tensors = mean([read_weights(found) for found in checkpoints])
     steps = [found.step for found in checkpoints]
     newest = checkpoints[-1]
     names = sorted(path.name for path in newest.path.glob("*.json") if path.name.startswith(("tokenizer", "lexicon")))
@@ -39,8 +40,8 @@ def average(folder: Path, last: int = 0, best: int = 0) -> tuple[Checkpoint, lis
 
 def _best(store: Store, count: int) -> list[Checkpoint]:
     newest = store.latest()
-    there = {found.step: found for found in store.numbered()}
-    best = [] if newest is None else [there[step] for step in ranked(newest) if step in there]
+    there = {found.step: found for found in store.list_steps()}
+    best = [] if newest is None else [there[step] for step in list_best_steps(newest) if step in there]
     return sorted(best[:count], key=lambda item: item.step)
 
 

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from regard.errors import DiskError, InputError
-from regard.files import describe, replace
+from regard.host.files import describe, replace
 
 
 def check_place(path: Path) -> None:

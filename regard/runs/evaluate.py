@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +14,16 @@ from regard.data.prepared import check
 from regard.data.readers import ReaderSpec, reader
 from regard.data.sample import Form, Sample
 from regard.decode.search import Search
-from regard.errors import DataError, InputError
-from regard.noun import RUN, Parts, parts, split
-from regard.output import check_file
-from regard.results import machine, read, record
-from regard.run import Run
+from regard.errors import DataError, InputError, warn
+from regard.host.output import check_file
+from regard.runs.folder import Run
+from regard.runs.load import load_bundle, translators
+from regard.runs.resolve import RUN, split_noun
+from regard.runs.results import machine, read_page, record
+from regard.tasks.bundle import Bundle
 from regard.tasks.task import TaskSpec
-from regard.tasks.translation import Translation, evaluate, paired
+from regard.tasks.translation import TranslationTaskSpec, evaluate_translator, list_pairs
 from regard.train.listener import history
-from regard.translate import translators
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Evaluation:
     texts: list[str] | None = None
 
 
-def evaluated(
+def evaluate(
     nouns: Sequence[str],
     files: Sequence[str],
     how: Mapping[str, Any],
@@ -48,43 +48,42 @@ def evaluated(
     for path in (out, page):
         if path is not None:
             check_file(path)
-    first = parts(nouns[0])
+    first = load_bundle(nouns[0])
     task = first.purpose()
     if first.task is None and not files:
         raise InputError(f"{nouns[0]}: it came from elsewhere, and kept nothing to test on", "--data FILE")
     if first.lexicon is None:
         raise InputError(f"{nouns[0]}: there is no tokenizer in it, so no text can be read")
-    if out is not None and not isinstance(task, Translation):
+    if out is not None and not isinstance(task, TranslationTaskSpec):
         raise InputError(f"--out writes translations, and {nouns[0]} learned {task.kind}", "leave --out out")
     if page is not None:
-        read(page)
+        read_page(page)
         if first.task is None:
             raise InputError(f"{nouns[0]}: only what was trained here is recorded", "leave --record out")
-        _last_step(Run.open(Path(split(nouns[0])[0])))
+        _last_step(Run.open(Path(split_noun(nouns[0])[0])))
     samples = _samples(nouns[0], task, files)
-    if isinstance(task, Translation):
+    if isinstance(task, TranslationTaskSpec):
         translator = translators(nouns)
-        measures, texts = evaluate(translator, paired(samples), translator.settings(how))
+        measures, texts = evaluate_translator(translator, list_pairs(samples), translator.settings(how))
         if measures["cut"]:
-            tell = f"{measures['cut']} of {len(texts)} translations were cut by a limit; --set maximum=N allows more"
-            print(f"regard: {tell}", file=sys.stderr)
-        return Evaluation(task.reported(measures, samples, texts), texts)
+            warn(f"{measures['cut']} of {len(texts)} translations were cut by a limit; --set maximum=N allows more")
+        return Evaluation(task.report_measures(measures, samples, texts), texts)
     if len(nouns) > 1:
         raise InputError(f"{nouns[1]}: only translators make an ensemble", "one run at a time")
-    return Evaluation(_measured(nouns[0], first, task, samples))
+    return Evaluation(_measure(nouns[0], first, task, samples))
 
 
-def _measured(noun: str, given: Parts, task: TaskSpec, samples: Sequence[Sample]) -> dict[str, Any]:
+def _measure(noun: str, given: Bundle, task: TaskSpec, samples: Sequence[Sample]) -> dict[str, Any]:
     assert given.lexicon is not None
-    speaker = given.speaker(noun)
-    task.insist_measurable(speaker)  # before its labels are looked for in the samples
+    pipeline = given.pipeline(noun)
+    task.insist_measurable(pipeline)  # before its labels are looked for in the samples
     check(samples, task, given.lexicon, noun)
-    return dict(task.evaluated(speaker, samples))
+    return dict(task.measure(pipeline, samples))
 
 
 def _samples(noun: str, task: TaskSpec, files: Sequence[str]) -> list[Sample]:
     if not files:
-        prepared = Run.open(Path(split(noun)[0])).prepared()
+        prepared = Run.open(Path(split_noun(noun)[0])).prepared()
         return prepared.samples("test" if prepared.has("test") else "validation")
     samples = list(_reader(noun, task.form, files).samples(Log("stop")))
     if not samples:
@@ -94,7 +93,7 @@ def _samples(noun: str, task: TaskSpec, files: Sequence[str]) -> list[Sample]:
 
 def _reader(noun: str, form: Form, files: Sequence[str]) -> ReaderSpec:
     """The reader that the run was trained with, on other files; otherwise what a user means by the names of files."""
-    folder, names = Path(split(noun)[0]), tuple(files)
+    folder, names = Path(split_noun(noun)[0]), tuple(files)
     corpus = Run.open(folder).spec.corpus if (folder / RUN).is_file() else None
     own = corpus.train if isinstance(corpus, Files) and corpus.train.form == form else None
     if form == "pairs":
@@ -114,16 +113,16 @@ def _reader(noun: str, form: Form, files: Sequence[str]) -> ReaderSpec:
     raise InputError(f"{form} can't be read from files", "leave --data out")
 
 
-def recorded(
+def record_evaluation(
     page: Path, nouns: Sequence[str], files: Sequence[str], how: Mapping[str, Any], found: dict[str, Any]
 ) -> None:
     """Write what an evaluation found to the results' page, beside how its model was trained."""
     settings = Search.parse({"beam": 5} | dict(how))
-    run = Run.open(Path(split(nouns[0])[0]))
-    given = parts(nouns[0])
+    run = Run.open(Path(split_noun(nouns[0])[0]))
+    given = load_bundle(nouns[0])
     assert given.task is not None
     last = _last_step(run)
-    name = Path(files[0]).stem if files else _called(run)
+    name = Path(files[0]).stem if files else _name_corpus(run)
     row = {
         "model": " + ".join(_model(noun) for noun in nouns),
         "parameters": f"{given.model.parameter_count():,}",
@@ -132,7 +131,7 @@ def recorded(
     if given.task.kind == "translation":
         row |= _translation(last, settings, found)
     else:
-        row |= {key: _shown(value) for key, value in found.items() if isinstance(value, int | float)}
+        row |= {key: _format(value) for key, value in found.items() if isinstance(value, int | float)}
     row |= {
         "machine": machine(),
         "command": f"`regard eval RUN{''.join(f' --data {Path(file).name}' for file in files)}`",
@@ -154,17 +153,17 @@ def _last_step(run: Run) -> dict[str, Any]:
     return steps[-1]
 
 
-def _called(run: Run) -> str:
+def _name_corpus(run: Run) -> str:
     corpus = run.spec.corpus.kind
     return Path(run.spec.data).resolve().name if corpus == "files" else corpus
 
 
 def _model(noun: str) -> str:
-    spec = Run.open(Path(split(noun)[0])).spec
+    spec = Run.open(Path(split_noun(noun)[0])).spec
     return str(spec.start if spec.model is None else spec.model["kind"])
 
 
-def _shown(value: float) -> str:
+def _format(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
 
 

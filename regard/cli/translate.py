@@ -1,4 +1,4 @@
-"""Translating and evaluating with runs, as the command line does it."""
+"""The verb that translates: lines in, translations out in the same order."""
 
 from __future__ import annotations
 
@@ -9,46 +9,72 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from regard.data.lines import lines
-from regard.data.log import Log
-from regard.decode.pipeline import Translation, Translator, Wishes, ensemble
-from regard.lens.grid import by_word, grid
-from regard.noun import asked
+import typer
+
+from regard.cli.arguments import FILES, JSON, RUN, app, search_settings
+from regard.host.machine import give_way, keep_memory
+
+if TYPE_CHECKING:
+    from regard.decode.translator import Translation, Wishes
 
 WINDOW = 512  # lines that are read, sorted and translated together
 
 
+@app.command()
+@give_way()
+def translate(
+    run: RUN,
+    files: FILES = None,
+    beam: Annotated[int | None, typer.Option(help="Hypotheses a sentence; 1 is greedy. [its own, or 5]")] = None,
+    nbest: Annotated[int, typer.Option(help="So many translations of each line.")] = 1,
+    also: Annotated[list[str] | None, typer.Option("--with", help="Another run, to make an ensemble.")] = None,
+    prefix: Annotated[str, typer.Option(help="How every translation begins.")] = "",
+    require: Annotated[list[str] | None, typer.Option(help="A word that must appear.")] = None,
+    ban: Annotated[list[str] | None, typer.Option(help="A word that must not.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Of the search: sample=true top_p=0.9 alpha=0.8 seed=7 …")
+    ] = None,
+    attention: Annotated[bool, typer.Option(help="Draw what each word looked at; in JSON, the weights.")] = False,
+    as_json: JSON = False,
+) -> None:
+    """Translate lines, in their order; an empty line stays empty."""
+    from regard.decode.translator import Wishes
+
+    keep_memory()
+    wishes = Wishes(prefix, require or [], ban or [])
+    how = search_settings(beam, nbest, settings)
+    translate_lines([run, *(also or [])], files or [], how, wishes, TranslationStyle(as_json, attention))
+
+
 @dataclass
-class Style:
+class TranslationStyle:
     """How translations are written."""
 
     json: bool = False
     attention: bool = False
 
 
-def translators(nouns: Sequence[str]) -> Translator:
-    """One run, or an ensemble of several."""
-    return ensemble([asked(noun, Translator, "only one that learned to translate translates") for noun in nouns])
-
-
 def translate_lines(
-    nouns: Sequence[str], files: Sequence[Path], given: Mapping[str, Any], wishes: Wishes, style: Style
+    nouns: Sequence[str], files: Sequence[Path], given: Mapping[str, Any], wishes: Wishes, style: TranslationStyle
 ) -> None:
     """Read lines, write translations in the same order; `given`: settings that aren't the model's."""
-    speaker = translators(nouns)
-    settings = speaker.settings(given)
-    if style.attention and speaker.unseeing is not None:
-        print(f"regard: {speaker.unseeing}", file=sys.stderr)
+    from regard.data.lines import texts
+    from regard.runs.load import translators
+
+    pipeline = translators(nouns)
+    settings = pipeline.settings(given)
+    if style.attention and pipeline.unseeing is not None:
+        print(f"regard: {pipeline.unseeing}", file=sys.stderr)
     # a person who types waits for each line; a file can be read in handfuls
     window = 1 if not files and sys.stdin.isatty() else WINDOW
-    waiting = enumerate(texts(files), 1)
+    waiting = enumerate(texts([str(file) for file in files]), 1)
     cut: list[int] = []
     unmet: list[int] = []
     with _bar(files) as advance:
         while group := list(islice(waiting, window)):
-            answers = speaker.translate_all([text for _, text in group], settings, wishes, attention=style.attention)
+            answers = pipeline.translate_all([text for _, text in group], settings, wishes, attention=style.attention)
             for (line, text), found in zip(group, answers, strict=True):
                 _write(text, found, style)
                 cut += [line] if found[0].cut is not None else []
@@ -56,28 +82,18 @@ def translate_lines(
                 advance()
             sys.stdout.flush()
     if cut:
-        print(f"regard: {counted(cut)}: cut by a limit; --set maximum=N allows more", file=sys.stderr)
+        print(f"regard: {count_lines(cut)}: cut by a limit; --set maximum=N allows more", file=sys.stderr)
     if unmet:
-        print(f"regard: {counted(unmet)}: a required word is missing", file=sys.stderr)
+        print(f"regard: {count_lines(unmet)}: a required word is missing", file=sys.stderr)
 
 
-def counted(numbers: Sequence[int]) -> str:
+def count_lines(numbers: Sequence[int]) -> str:
     """How many lines, and which: the first of them where there are many."""
     shown = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
     return f"1 line (number {shown})" if len(numbers) == 1 else f"{len(numbers)} lines (numbers {shown})"
 
 
-def texts(files: Sequence[Path]) -> Iterator[str]:
-    """Every line, whatever state it is in: there must be a translation for each."""
-    log = Log("repair")
-    for name in [str(file) for file in files] or ["-"]:
-        for line in lines(name, log):
-            yield line.text or ""
-    for reason, count in log.reasons.items():
-        print(f"regard: {count} lines: {reason}", file=sys.stderr)
-
-
-def _write(text: str, found: list[Translation], style: Style) -> None:
+def _write(text: str, found: list[Translation], style: TranslationStyle) -> None:
     if style.json:
         best = [item.as_json() for item in found]
         print(json.dumps({"source": text, **best[0]} | ({"nbest": best} if len(best) > 1 else {}), ensure_ascii=False))
@@ -85,6 +101,8 @@ def _write(text: str, found: list[Translation], style: Style) -> None:
     for item in found:
         print(item.text if len(found) == 1 else f"{item.score:.4f}\t{item.text}")
         if style.attention and item.attention is not None:
+            from regard.lens.grid import by_word, grid
+
             print(grid(*by_word(item.source_tokens, item.tokens, item.attention), color=sys.stdout.isatty()))
 
 
@@ -105,4 +123,7 @@ def _bar(files: Sequence[Path]) -> Iterator[Callable[[], None]]:
 
 
 def _count(file: Path) -> int:
+    from regard.data.lines import lines
+    from regard.data.log import Log
+
     return sum(1 for _ in lines(str(file), Log("repair")))

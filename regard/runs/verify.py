@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.data.prepared import Prepared
-from regard.run import Run
+from regard.runs.folder import Run
 from regard.train.checkpoint import Checkpoint, Store
 from regard.train.listener import Listener, Step
 from regard.train.trainer import Moment, Trainer
@@ -37,7 +37,7 @@ class Losses(Listener):
     def __init__(self) -> None:
         self.found: list[str] = []
 
-    def stepped(self, step: Step, moment: Moment) -> None:
+    def on_step(self, step: Step, moment: Moment) -> None:
         self.found.append(f"{step.step} {step.loss.hex()} {step.gradient.hex()}")
 
 
@@ -46,12 +46,12 @@ def verify(folder: Path, steps: int = 20) -> Proof:
     run = Run.open(folder)
     prepared = run.prepared()
     with tempfile.TemporaryDirectory(prefix="regard-verify-") as place:
-        straight = _digests(*_trained(run, prepared, Store(Path(place) / "straight"), [steps]))
-        resumed = _digests(*_trained(run, prepared, Store(Path(place) / "resumed"), [max(1, steps // 2), steps]))
+        straight = _digests(*_train(run, prepared, Store(Path(place) / "straight"), [steps]))
+        resumed = _digests(*_train(run, prepared, Store(Path(place) / "resumed"), [max(1, steps // 2), steps]))
     return Proof(steps, straight, resumed)
 
 
-def _trained(run: Run, prepared: Prepared, store: Store, stops: list[int]) -> tuple[Checkpoint, list[str]]:
+def _train(run: Run, prepared: Prepared, store: Store, stops: list[int]) -> tuple[Checkpoint, list[str]]:
     """Train to each stop in turn, every time from what the last one left on disk and from nothing else."""
     losses = Losses()
     for stop in stops:
@@ -82,7 +82,7 @@ def _until(trainer: Trainer, stop: int) -> None:
         return
 
     class Break(Listener):
-        def saved(self, path: Path) -> None:
+        def on_save(self, path: Path) -> None:
             raise Broken
 
     trainer.listeners = [*trainer.listeners, Break()]

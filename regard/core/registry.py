@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from types import ModuleType
 
 
-def load(package: str, path: Iterable[str]) -> list[ModuleType]:
+def import_all(package: str, path: Iterable[str]) -> list[ModuleType]:
     """Import every module of a package, in the order of their names."""
     names = sorted(module.name for module in pkgutil.iter_modules(path))
     return [importlib.import_module(f"{package}.{name}") for name in names]

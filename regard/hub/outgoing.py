@@ -18,10 +18,10 @@ from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.hub.load import Plan
-from regard.hub.save import carried, config_of, dtypes
+from regard.hub.load import FamilyMatch
+from regard.hub.save import carry_over, config_of, dtypes
 from regard.hub.words import tokenizers
-from regard.noun import Parts
+from regard.tasks.bundle import Bundle
 from regard.tasks.task import TaskSpec
 
 Tree = dict[str, Any]
@@ -40,16 +40,16 @@ NOTICE = "> **This model was changed.** It was trained further with regard (task
 ABOUT = "> What this page says of data, results and use is about that one.\n"
 
 
-def beside(given: Parts, plan: Plan, noun: str) -> dict[str, bytes]:
+def beside(given: Bundle, plan: FamilyMatch, noun: str) -> dict[str, bytes]:
     """All files that belong to a model but for its weights."""
     if given.origin is not None:
-        return returned(given, given.origin, plan)
+        return return_files(given, given.origin, plan)
     if given.lexicon is None or given.lexicon.tokenizers[0] is not given.lexicon.tokenizers[1]:
         raise RegardError(f"{noun}: that layout has one vocabulary, and this run has two", "tokenizer.shared=true")
-    return made(given, given.lexicon, plan)
+    return make_files(given, given.lexicon, plan)
 
 
-def made(given: Parts, lexicon: Lexicon, plan: Plan) -> dict[str, bytes]:
+def make_files(given: Bundle, lexicon: Lexicon, plan: FamilyMatch) -> dict[str, bytes]:
     """The files of a model that was made here."""
     task, tokenizer = given.purpose(), lexicon.tokenizer
     numbers = {"pad": tokenizer.pad, "eos": tokenizer.end, "bos": tokenizer.begin}
@@ -59,7 +59,7 @@ def made(given: Parts, lexicon: Lexicon, plan: Plan) -> dict[str, bytes]:
         keys |= {"decoder_start_token_id": tokenizer.begin, "forced_eos_token_id": None}
     tree = json.loads(tokenizer.engine.to_str())
     trees: dict[str, Tree] = {
-        "config.json": config_of(plan) | keys | named(lexicon.labels) | dtypes(given.model),
+        "config.json": config_of(plan) | keys | name_labels(lexicon.labels) | dtypes(given.model),
         "tokenizer.json": tree if lexicon.foreign else tree | {"post_processor": template(task, tokenizer)},
         "tokenizer_config.json": {"tokenizer_class": FAST, **_pieces(tokenizer, names), **inputs(given)},
     }
@@ -67,29 +67,29 @@ def made(given: Parts, lexicon: Lexicon, plan: Plan) -> dict[str, bytes]:
         trees["tokenizer_config.json"]["split_special_tokens"] = True  # what spells a special token is text, as here
     if translates(task) or task.kind == "language":
         trees["generation_config.json"] = keys | ({"num_beams": 5, "max_length": 512} if translates(task) else {})
-    return {name: dumped(content) for name, content in trees.items()}
+    return {name: dump(content) for name, content in trees.items()}
 
 
-def returned(given: Parts, origin: Origin, plan: Plan) -> dict[str, bytes]:
+def return_files(given: Bundle, origin: Origin, plan: FamilyMatch) -> dict[str, bytes]:
     """The files that came with a model, changed where the model was."""
     files, came = dict(origin.files), origin.json("config.json")
-    config = carried(came, plan)
+    config = carry_over(came, plan)
     if given.task is not None:
         assert given.lexicon is not None
         kind = dtypes(given.model)
         config |= {key: name for key, name in kind.items() if key in config} or kind
         config |= ends(config, given.task, given.lexicon)
-        config = labelled(config, given.task, given.lexicon)
+        config = relabel(config, given.task, given.lexicon)
         files |= generating(origin, config, given.task)
         files = cutting(files, origin, given, given.task, given.lexicon)
         files = embedding(files, given)
-        files["README.md"] = noticed(files.get("README.md", b""), given.task)
+        files["README.md"] = add_notice(files.get("README.md", b""), given.task)
     if config != came:
-        files["config.json"] = dumped(config)
+        files["config.json"] = dump(config)
     return files
 
 
-def dumped(tree: Any) -> bytes:
+def dump(tree: Any) -> bytes:
     return (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode()
 
 
@@ -97,7 +97,7 @@ def translates(task: TaskSpec) -> bool:
     return task.form == "pairs" and task.kind != "embedding"
 
 
-def named(labels: list[str]) -> Tree:
+def name_labels(labels: list[str]) -> Tree:
     """What classes or tags are called."""
     if not labels:
         return {}
@@ -107,12 +107,12 @@ def named(labels: list[str]) -> Tree:
     }
 
 
-def labelled(config: Tree, task: TaskSpec, lexicon: Lexicon) -> Tree:
+def relabel(config: Tree, task: TaskSpec, lexicon: Lexicon) -> Tree:
     """The labels that were learned, in place of those that came; here one label of several holds."""
     if not lexicon.labels:
         return config
     kept = {key: value for key, value in config.items() if key not in ANSWERS}
-    return kept | named(lexicon.labels)
+    return kept | name_labels(lexicon.labels)
 
 
 def ends(config: Mapping[str, Any], task: TaskSpec, lexicon: Lexicon) -> Tree:
@@ -129,10 +129,10 @@ def generating(origin: Origin, config: Mapping[str, Any], task: TaskSpec) -> dic
     came, name = origin.json("generation_config.json"), "generation_config.json"
     if not came or came.get("eos_token_id") is not None or (not translates(task) and task.kind != "language"):
         return {}
-    return {name: dumped(came | {"eos_token_id": config["eos_token_id"]})}
+    return {name: dump(came | {"eos_token_id": config["eos_token_id"]})}
 
 
-def inputs(given: Parts) -> Tree:
+def inputs(given: Bundle) -> Tree:
     """Which of a tokenizer's outputs the model takes, where those aren't the usual ones."""
     stack = given.model.spec.encoder or given.model.spec.decoder
     assert stack is not None
@@ -146,7 +146,7 @@ def _pieces(tokenizer: Tokenizer, names: Mapping[str, int | None]) -> dict[str, 
 
 
 def cutting(
-    files: Mapping[str, bytes], origin: Origin, given: Parts, task: TaskSpec, lexicon: Lexicon
+    files: Mapping[str, bytes], origin: Origin, given: Bundle, task: TaskSpec, lexicon: Lexicon
 ) -> dict[str, bytes]:
     """The files of a tokenizer: as they came, unless it gained tokens or the task arranges texts in another way."""
     source, target = lexicon.tokenizers
@@ -154,17 +154,17 @@ def cutting(
         return dict(files)
     tree = json.loads(source.engine.to_str())
     wanted = tree | {"post_processor": template(task, source)}
-    same = arranged(tree, task, given) == arranged(wanted, task, given)
+    same = arrange_probes(tree, task, given) == arrange_probes(wanted, task, given)
     if same and source.engine.get_vocab() == vocabulary(origin):
         return dict(files)
     kept = {name: content for name, content in files.items() if not name.endswith(CUTTING)}
     begins = {"cls": source.begin} if given.model.decoder is None else {"bos": source.begin, "eos": source.end}
     names = _pieces(source, {**begins, "sep": source.separator, "mask": source.mask})
     settings = {key: value for key, value in origin.json("tokenizer_config.json").items() if key not in ADDING}
-    kept["tokenizer.json"] = dumped(tree if same else wanted)
-    kept["tokenizer_config.json"] = dumped(names | settings | {"tokenizer_class": FAST} | inputs(given))
+    kept["tokenizer.json"] = dump(tree if same else wanted)
+    kept["tokenizer_config.json"] = dump(names | settings | {"tokenizer_class": FAST} | inputs(given))
     if "special_tokens_map.json" in kept:
-        kept["special_tokens_map.json"] = dumped(names | origin.json("special_tokens_map.json"))
+        kept["special_tokens_map.json"] = dump(names | origin.json("special_tokens_map.json"))
     return kept
 
 
@@ -178,14 +178,14 @@ def vocabulary(origin: Origin) -> dict[str, int] | None:
     return None if found is None else found[0].engine.get_vocab()
 
 
-def arranged(tree: Tree, task: TaskSpec, given: Parts) -> list[Any]:
+def arrange_probes(tree: Tree, task: TaskSpec, given: Bundle) -> list[Any]:
     """What a tokenizer makes of texts and of pairs, if the task has pairs."""
     engine = Engine.from_str(json.dumps(tree))
     found = [engine.encode(PROBES[0]), *([engine.encode(*PROBES)] if task.kind == "classification" else [])]
     return [(each.ids, each.type_ids if inputs(given) else None) for each in found]
 
 
-def embedding(files: Mapping[str, bytes], given: Parts) -> dict[str, bytes]:
+def embedding(files: Mapping[str, bytes], given: Bundle) -> dict[str, bytes]:
     """The modules of sentence-transformers: what was trained here makes the mean at unit length, or no vectors."""
     if "modules.json" not in files:
         return dict(files)
@@ -201,10 +201,10 @@ def embedding(files: Mapping[str, bytes], given: Parts) -> dict[str, bytes]:
     pooling = {"word_embedding_dimension": stack.width, "pooling_mode_cls_token": False}
     pooling["pooling_mode_mean_tokens"] = True
     limits = {name: files[name] for name in SENTENCES[1:2] if name in files}
-    return kept | limits | {"modules.json": dumped(modules), "1_Pooling/config.json": dumped(pooling)}
+    return kept | limits | {"modules.json": dump(modules), "1_Pooling/config.json": dump(pooling)}
 
 
-def noticed(page: bytes, task: TaskSpec) -> bytes:
+def add_notice(page: bytes, task: TaskSpec) -> bytes:
     """The page that came, with a note that the model was changed, below what the page says to machines."""
     notice = NOTICE.format(task=task.kind).encode()
     head, rest = b"", page

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from regard.machine import BUSY, Load, peak_memory
+from regard.host.machine import BUSY, Load, peak_memory
 from regard.train.listener import Listener, Step
 from regard.train.trainer import Moment, TrainSpec
 
@@ -30,7 +30,11 @@ class Screen(Listener):
         self.header = False
         self.load = Load()
 
-    def began(self, moment: Moment, spec: TrainSpec) -> None:
+    def say(self, line: str) -> None:
+        """Tell something that isn't progress, such as what was read."""
+        self.console.print(line, soft_wrap=True, markup=False)
+
+    def on_start(self, moment: Moment, spec: TrainSpec) -> None:
         self.spec, self.first = spec, moment.tokens
         self.resumed = moment.seconds
         self.told = time.monotonic()
@@ -40,7 +44,7 @@ class Screen(Listener):
             self.live = Live(Text(""), console=self.console, transient=True, auto_refresh=False)
             self.live.start()
 
-    def stepped(self, step: Step, moment: Moment) -> None:
+    def on_step(self, step: Step, moment: Moment) -> None:
         self.loss = step.loss if self.loss is None else SMOOTH * self.loss + (1 - SMOOTH) * step.loss
         now = time.monotonic()
         if now - self.told < (0.2 if self.live else PLAIN) and step.step > 1:
@@ -65,11 +69,11 @@ class Screen(Listener):
             f"{peak_memory() / 2**20:,.0f} MB"
         )
 
-    def evaluating(self, moment: Moment) -> None:
+    def on_evaluation_start(self, moment: Moment) -> None:
         if self.live:
             self.live.update(Text(f"step {moment.step:,}  evaluating …"), refresh=True)
 
-    def evaluated(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
+    def on_evaluation(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
         floats = {name: value for name, value in measures.items() if isinstance(value, float)}
         shown = {name: value for name, value in floats.items() if not name.endswith(("_low", "_high"))}
         if not self.header:
@@ -78,7 +82,7 @@ class Screen(Listener):
         cells = [f"{moment.step:,}", clock(moment.seconds), *(f"{value:.4g}" for value in shown.values())]
         self.console.print("".join(f"{cell:>15}" for cell in cells) + ("  best" if best else ""), soft_wrap=True)
 
-    def ended(self, moment: Moment) -> None:
+    def on_end(self, moment: Moment) -> None:
         if self.live:
             self.live.stop()
             self.live = None

@@ -19,13 +19,13 @@ from torch import Tensor
 from regard.core.model import Model
 from regard.data.tokenizer import MASK, Tokenizer
 from regard.decode.filler import Filler
-from regard.decode.pipeline import Translator
 from regard.decode.prompted import Prompted
+from regard.decode.translator import Translator
 from regard.decode.writer import Writer
 from regard.errors import InputError, Mismatch
 from regard.hub.check import largest_difference, reference
-from regard.hub.load import imported
-from regard.noun import Parts
+from regard.hub.load import import_folder
+from regard.tasks.bundle import Bundle
 from regard.tasks.classification import Classifier
 from regard.tasks.embedding import Embedder
 from regard.tasks.tagging import RAW, Tagger
@@ -59,7 +59,7 @@ class Difference:
 
 
 @dataclass
-class Checked:
+class Comparison:
     """How a folder compares with what transformers makes of it."""
 
     largest_difference: float  # of any output, on random tokens with pads
@@ -81,20 +81,20 @@ class Checked:
             raise Mismatch(f"{folder}: no text could be compared with transformers: {self.failure}")
 
 
-def compare(folder: Path, given: Parts) -> Checked:
+def compare(folder: Path, given: Bundle) -> Comparison:
     """Compare a folder as transformers reads it with itself as it is read here, or with the run that it came from."""
-    arrived = imported(folder)
+    arrived = import_folder(folder)
     theirs = reference(folder, arrived)
     gap = largest_difference(folder, arrived, theirs=theirs)
     if given.lexicon is None:
-        return Checked(gap, 0, None)
+        return Comparison(gap, 0, None)
     given.model.float()
-    speaker = given.speaker(str(folder))
-    ask = next((ask for kind, ask in ASKED.items() if isinstance(speaker, kind)), None)
+    pipeline = given.pipeline(str(folder))
+    ask = next((ask for kind, ask in ASKED.items() if isinstance(pipeline, kind)), None)
     if ask is None:
-        return Checked(gap, 0, None, f"there is no way yet to ask a {type(speaker).__name__.lower()} in both")
+        return Comparison(gap, 0, None, f"there is no way yet to ask a {type(pipeline).__name__.lower()} in both")
     # a text that spells a special token is text here, unless it is a prompt for a model from elsewhere
-    prompted = isinstance(speaker, Writer) and speaker.foreign
+    prompted = isinstance(pipeline, Writer) and pipeline.foreign
     plain = not prompted if given.lexicon.foreign else None
     other, count = Theirs(theirs, tokenizer_of(folder), plain), 0
     refused: InputError | None = None
@@ -102,14 +102,14 @@ def compare(folder: Path, given: Parts) -> Checked:
     pieces = isinstance(given.lexicon.tokenizer.engine.model, Unigram)
     for number, text in enumerate(TEXTS[:-1] if plain and pieces else TEXTS):
         try:
-            found = ask(speaker, other, text, number < WRITTEN)
+            found = ask(pipeline, other, text, number < WRITTEN)
         except InputError as error:  # longer than the model reads
             refused = error
             continue
         count += 1
         if found is not None:
-            return Checked(gap, count, found)
-    return Checked(gap, count, None, None if count or refused is None else refused.message)
+            return Comparison(gap, count, found)
+    return Comparison(gap, count, None, None if count or refused is None else refused.message)
 
 
 def tokenizer_of(folder: Path) -> Any:
@@ -153,7 +153,7 @@ class Theirs:
 
 
 @dataclass
-class Heard:
+class Overheard:
     """What a network was given first, and what it answered."""
 
     rows: list[Tensor] = field(default_factory=list)
@@ -172,9 +172,9 @@ class Heard:
 
 
 @contextmanager
-def overheard(network: Model) -> Iterator[Heard]:
+def listen(network: Model) -> Iterator[Overheard]:
     """Listen to what a network is given, whoever asks it."""
-    heard, stack = Heard(), network.encoder or network.decoder
+    heard, stack = Overheard(), network.encoder or network.decoder
     assert stack is not None
     hooks = (
         stack.embedding.register_forward_pre_hook(lambda _, given: heard.rows.append(given[0])),
@@ -187,7 +187,7 @@ def overheard(network: Model) -> Iterator[Heard]:
             hook.remove()
 
 
-def written(text: str, tokenizer: Tokenizer, here: list[str], theirs: Theirs, words: Any) -> Difference | None:
+def compare_texts(text: str, tokenizer: Tokenizer, here: list[str], theirs: Theirs, words: Any) -> Difference | None:
     """Where two continuations part."""
     here, there = here[:STEPS], tokenizer.pieces(theirs.write(words))
     if tokenizer.pieces([tokenizer.end])[0] not in here:  # the context was full
@@ -195,55 +195,55 @@ def written(text: str, tokenizer: Tokenizer, here: list[str], theirs: Theirs, wo
     return None if here == there else Difference(text, "continuations", here, there)
 
 
-def ask_writer(speaker: Writer, theirs: Theirs, text: str, on: bool) -> Difference | None:
+def ask_writer(pipeline: Writer, theirs: Theirs, text: str, on: bool) -> Difference | None:
     words = theirs.read(text)
-    with overheard(speaker.network) as heard:
-        found = speaker.write(text, sample=False, maximum=STEPS + 1 if on else 1)[0]
-    first = heard.difference(text, speaker.tokenizer, theirs, words)
-    return first or (written(text, speaker.tokenizer, found.tokens, theirs, words) if on else None)
+    with listen(pipeline.network) as heard:
+        found = pipeline.write(text, sample=False, maximum=STEPS + 1 if on else 1)[0]
+    first = heard.difference(text, pipeline.tokenizer, theirs, words)
+    return first or (compare_texts(text, pipeline.tokenizer, found.tokens, theirs, words) if on else None)
 
 
-def ask_translator(speaker: Translator, theirs: Theirs, text: str, on: bool) -> Difference | None:
-    words, network = theirs.read(text), speaker.network
+def ask_translator(pipeline: Translator, theirs: Theirs, text: str, on: bool) -> Difference | None:
+    words, network = theirs.read(text), pipeline.network
     joined = isinstance(network, Prompted)  # a decoder alone reads the separator with what it writes
     assert isinstance(network, Prompted | Model)
-    with overheard(network.model if isinstance(network, Prompted) else network) as heard:
-        found = speaker.translate(text, beam=1, maximum=STEPS + 1)
-    first = None if joined else heard.difference(text, speaker.source, theirs, words)
-    return first or (written(text, speaker.target, found.tokens, theirs, words) if on or joined else None)
+    with listen(network.model if isinstance(network, Prompted) else network) as heard:
+        found = pipeline.translate(text, beam=1, maximum=STEPS + 1)
+    first = None if joined else heard.difference(text, pipeline.source, theirs, words)
+    return first or (compare_texts(text, pipeline.target, found.tokens, theirs, words) if on or joined else None)
 
 
-def ask_classifier(speaker: Classifier, theirs: Theirs, text: str, on: bool) -> Difference | None:
-    pairs = ((text, TEXTS[0]),) if speaker.lexicon.tokenizer.separator is not None else ()
+def ask_classifier(pipeline: Classifier, theirs: Theirs, text: str, on: bool) -> Difference | None:
+    pairs = ((text, TEXTS[0]),) if pipeline.lexicon.tokenizer.separator is not None else ()
     for texts in ((text,), *pairs):
-        with overheard(speaker.network) as heard:
-            speaker.classify(*texts)
-        found = heard.difference(" | ".join(texts), speaker.lexicon.tokenizer, theirs, theirs.read(*texts))
+        with listen(pipeline.network) as heard:
+            pipeline.classify(*texts)
+        found = heard.difference(" | ".join(texts), pipeline.lexicon.tokenizer, theirs, theirs.read(*texts))
         if found is not None:
             return found
     return None
 
 
-def ask_filler(speaker: Filler, theirs: Theirs, text: str, on: bool) -> Difference | None:
-    mask = speaker.tokenizer.mask
+def ask_filler(pipeline: Filler, theirs: Theirs, text: str, on: bool) -> Difference | None:
+    mask = pipeline.tokenizer.mask
     if mask is None or text == TEXTS[-1]:  # of special tokens only the mask is read as one here
         raise InputError("there is nothing to fill in")
-    with overheard(speaker.network) as heard:
-        speaker.fill(f"{text} {MASK}")
-    shown = f"{text} {MASK}".replace(MASK, speaker.tokenizer.pieces([mask])[0])
-    return heard.difference(shown, speaker.tokenizer, theirs, replace(theirs, plain=False).read(shown))
+    with listen(pipeline.network) as heard:
+        pipeline.fill(f"{text} {MASK}")
+    shown = f"{text} {MASK}".replace(MASK, pipeline.tokenizer.pieces([mask])[0])
+    return heard.difference(shown, pipeline.tokenizer, theirs, replace(theirs, plain=False).read(shown))
 
 
-def ask_tagger(speaker: Tagger, theirs: Theirs, text: str, on: bool) -> Difference | None:
-    tokenizer = speaker.lexicon.tokenizer
+def ask_tagger(pipeline: Tagger, theirs: Theirs, text: str, on: bool) -> Difference | None:
+    tokenizer = pipeline.lexicon.tokenizer
     # what a tokenizer makes nothing of, an accent that stands alone, is unknown here and isn't there at all elsewhere
     words = [word for word in RAW.findall(text) if tokenizer.tokens(word)]
     if not words:
         raise InputError("there is no word to tag")
     joined = " ".join(words)
     read = theirs.read(joined)
-    with overheard(speaker.network) as heard:
-        here = [tag for _, tag in speaker.tag(words)]
+    with listen(pipeline.network) as heard:
+        here = [tag for _, tag in pipeline.tag(words)]
     found = heard.difference(joined, tokenizer, theirs, read)
     scores = None if found is not None else theirs.scores(read)
     if scores is None:
@@ -257,12 +257,12 @@ def ask_tagger(speaker: Tagger, theirs: Theirs, text: str, on: bool) -> Differen
     return None if here == there else Difference(joined, "labels", here, there)
 
 
-def ask_embedder(speaker: Embedder, theirs: Theirs, text: str, on: bool) -> Difference | None:
-    recipe = speaker.recipe
+def ask_embedder(pipeline: Embedder, theirs: Theirs, text: str, on: bool) -> Difference | None:
+    recipe = pipeline.recipe
     words = theirs.read(*recipe.prepared([text], None))
-    with overheard(speaker.network) as heard:
-        here = speaker.embed([text])[0]
-    found = heard.difference(text, speaker.tokenizer, theirs, words)
+    with listen(pipeline.network) as heard:
+        here = pipeline.embed([text])[0]
+    found = heard.difference(text, pipeline.tokenizer, theirs, words)
     if found is not None:
         return found
     states = theirs.states(words)

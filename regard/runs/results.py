@@ -15,14 +15,14 @@ from pathlib import Path
 import torch
 
 from regard.errors import DataError
-from regard.output import put
+from regard.host.output import put
 
 PAGE = "# Results\nEach row was written by the command that measured it, with `--record docs/results.md`.\n"
 
 
 def record(path: Path, title: str, row: Mapping[str, str]) -> None:
     """Put a row into the table of a section, and leave the rest of the page as it is."""
-    sections = re.split(r"(?m)^(?=## )", read(path))
+    sections = re.split(r"(?m)^(?=## )", read_page(path))
     head = f"## {title}\n"
     place = next((n for n, section in enumerate(sections) if section.startswith(head)), len(sections))
     if place == len(sections):
@@ -32,7 +32,7 @@ def record(path: Path, title: str, row: Mapping[str, str]) -> None:
     put(path, "".join(sections).encode())
 
 
-def read(path: Path) -> str:
+def read_page(path: Path) -> str:
     """The page as it is, or a new one."""
     try:
         return path.read_text(encoding="utf-8") if path.exists() else PAGE

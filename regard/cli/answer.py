@@ -1,23 +1,31 @@
-"""Lines in, answers out: filling in, classifying and tagging, as the command line does it."""
+"""Verbs that answer lines: filling in, classifying and tagging."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from pathlib import Path
+from typing import Annotated
 
-from regard.decode.filler import Filler
+import typer
+
+from regard.cli.arguments import FILES, JSON, RUN, app
 from regard.errors import InputError
-from regard.noun import asked
-from regard.tasks.classification import Classifier
-from regard.tasks.tagging import Tagger
-from regard.translate import texts
+from regard.host.machine import give_way
 
 
-def fill(noun: str, lines: Sequence[str], best: int, as_json: bool) -> None:
-    """Each text with its masks filled in, and what else came to mind."""
-    filler = asked(noun, Filler, "only one that learned from hidden words fills in")
-    for text in lines:
+@app.command()
+@give_way()
+def fill(
+    run: RUN,
+    texts: Annotated[list[str], typer.Argument(help='Texts with one or more [MASK]: "the [MASK] cat".')],
+    best: Annotated[int, typer.Option(help="So many guesses for each.", min=1)] = 5,
+    as_json: JSON = False,
+) -> None:
+    """Guess the hidden words of texts."""
+    from regard.decode.filler import Filler
+    from regard.runs.load import load_as
+
+    filler = load_as(run, Filler, "only one that learned from hidden words fills in")
+    for text in texts:
         found = filler.fill(text, best)
         if as_json:
             guesses = [[vars(guess) for guess in each] for each in found.guesses]
@@ -28,10 +36,20 @@ def fill(noun: str, lines: Sequence[str], best: int, as_json: bool) -> None:
             print("  " + "  ".join(f"{guess.text} {guess.probability:.1%}" for guess in each))
 
 
-def classify(noun: str, files: Sequence[Path], as_json: bool) -> None:
-    """A label for each line, or all that hold, or the numbers of a head that has no labels; a tab divides a pair."""
-    classifier = asked(noun, Classifier, "only one that learned labels classifies")
-    lines = list(texts(files))
+@app.command()
+@give_way()
+def classify(
+    run: RUN,
+    files: FILES = None,
+    as_json: JSON = False,
+) -> None:
+    """Label each line; a tab divides the two texts of a pair."""
+    from regard.data.lines import texts
+    from regard.runs.load import load_as
+    from regard.tasks.classification import Classifier
+
+    classifier = load_as(run, Classifier, "only one that learned labels classifies")
+    lines = list(texts([str(file) for file in files or []]))
     empty = next((number for number, line in enumerate(lines, 1) if not line.strip()), None)
     if empty is not None:
         raise InputError(f"line {empty} is empty, and an empty text has no label")
@@ -46,10 +64,21 @@ def classify(noun: str, files: Sequence[Path], as_json: bool) -> None:
             print(f"{','.join(names)}\t{','.join(f'{told[name]:.4f}' for name in names)}\t{line}")
 
 
-def tag(noun: str, files: Sequence[Path], words: bool, as_json: bool) -> None:
-    """The words of each line with their tags."""
-    tagger = asked(noun, Tagger, "only one that learned tags tags")
-    for line in texts(files):
+@app.command()
+@give_way()
+def tag(
+    run: RUN,
+    files: FILES = None,
+    words: Annotated[bool, typer.Option("--words", help="Words are divided by spaces already.")] = False,
+    as_json: JSON = False,
+) -> None:
+    """Label each word of each line."""
+    from regard.data.lines import texts
+    from regard.runs.load import load_as
+    from regard.tasks.tagging import Tagger
+
+    tagger = load_as(run, Tagger, "only one that learned tags tags")
+    for line in texts([str(file) for file in files or []]):
         found = tagger.tag(line.split() if words else line)
         if as_json:
             print(

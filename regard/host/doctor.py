@@ -13,8 +13,7 @@ from pathlib import Path
 
 import torch
 
-from regard.machine import BUSY, SECONDS, Load, keep_memory, total_memory
-from regard.run import versions
+from regard.host.machine import BUSY, SECONDS, Load, keep_memory, total_memory, versions
 
 EXTRAS = {
     "matplotlib": ("plot", "regard plot and the demo's pictures"),

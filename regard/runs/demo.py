@@ -16,17 +16,19 @@ from typing import Any
 from regard.config import Document
 from regard.data.prepared import Prepared
 from regard.data.readers import Pair
-from regard.decode.pipeline import Translation
+from regard.decode.translator import Translation
 from regard.errors import RegardError
-from regard.files import replace, reported
+from regard.host.files import explain_disk_errors, replace
+from regard.host.machine import give_way
 from regard.lens import chart
 from regard.lens.grid import by_word
-from regard.machine import give_way
-from regard.noun import RUN, load
-from regard.run import Run, flat
-from regard.tasks.translation import evaluate, paired
+from regard.lens.screen import Screen
+from regard.runs.folder import Run, flatten
+from regard.runs.load import load
+from regard.runs.resolve import RUN
+from regard.runs.train import train
+from regard.tasks.translation import evaluate_translator, list_pairs
 from regard.train.listener import history
-from regard.training import train
 
 FACTS = "demo.json"  # what was measured; it is written before the pictures, so it shows whose they are
 SENTENCE = "I like the green cat."
@@ -46,7 +48,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 @dataclass
-class Row:
+class DemoRow:
     """One model's line in the table."""
 
     model: str
@@ -67,10 +69,10 @@ class Row:
 
 
 @dataclass
-class Shown:
+class DemoResult:
     """A row, and the translation that it shows with what it looked at."""
 
-    row: Row
+    row: DemoRow
     example: Translation
 
 
@@ -101,17 +103,17 @@ def recipe(name: str, out: Path, tokens: int) -> Document:
     return Document(tree)
 
 
-def demo(out: Path, tokens: int, report: Callable[[str], None]) -> Iterator[Shown]:
+def run_demo(out: Path, tokens: int, report: Callable[[str], None]) -> Iterator[DemoResult]:
     """Train and measure each model in turn."""
     _clear(out, tokens)
     ready: Prepared | None = None
     for name in MODELS:
         report(f"\n{name}: {tokens:,} words and pieces of French to learn from")
-        fitted = train(recipe(name, out, tokens), report, ready)
-        run = Run.open(fitted.folder)
+        trained = train(recipe(name, out, tokens), report, ready, [Screen()])
+        run = Run.open(trained.folder)
         ready = ready or run.prepared()
         with give_way():  # as training does
-            shown = measured(name, run, ready)
+            shown = measure(name, run, ready)
         yield shown
 
 
@@ -123,8 +125,8 @@ def _clear(out: Path, tokens: int) -> None:
     own = {Path(recipe(name, out, tokens).tree["out"]): name for name in MODELS}
     runs = [Run.open(folder) for folder in own if (folder / RUN).exists()]
     for run in runs:
-        asked = flat(recipe(own[run.folder], out, run.spec.train.tokens or tokens).tree)
-        told = flat(run.spec.model_dump(mode="json"))
+        asked = flatten(recipe(own[run.folder], out, run.spec.train.tokens or tokens).tree)
+        told = flatten(run.spec.model_dump(mode="json"))
         alike = all(told.get(name) == value for name, value in asked.items() if name != "out")
         if not alike or not run.untouched:
             raise RegardError(f"{run.folder}: it isn't a run as the demo makes it, so it stays", "--out ANOTHER")
@@ -144,18 +146,18 @@ def outputs(out: Path) -> list[Path]:
     return [out / "exact-by-length.png", out / "curves.png", *looked]
 
 
-def measured(name: str, run: Run, prepared: Prepared) -> Shown:
+def measure(name: str, run: Run, prepared: Prepared) -> DemoResult:
     """What one trained model can do."""
-    speaker = load(str(run.folder))
-    test, combinations = paired(prepared.samples("test")), paired(prepared.samples("combinations"))
-    measures, texts = evaluate(speaker, test)
-    held_out, _ = evaluate(speaker, combinations)
+    pipeline = load(str(run.folder))
+    test, combinations = list_pairs(prepared.samples("test")), list_pairs(prepared.samples("combinations"))
+    measures, texts = evaluate_translator(pipeline, test)
+    held_out, _ = evaluate_translator(pipeline, combinations)
     steps = [line for line in history(run.folder / "metrics.jsonl") if line["event"] == "step"]
     last = steps[-1]
-    example = speaker.translate(SENTENCE, attention=bool(speaker.network.alignments), beam=5)
-    row = Row(
+    example = pipeline.translate(SENTENCE, attention=bool(pipeline.network.alignments), beam=5)
+    row = DemoRow(
         name,
-        speaker.network.parameter_count(),
+        pipeline.network.parameter_count(),
         last["tokens"] / last["seconds"],
         last["step"],
         last["seconds"],
@@ -167,7 +169,7 @@ def measured(name: str, run: Run, prepared: Prepared) -> Shown:
         example.text,
         str(run.folder),
     )
-    return Shown(row, example)
+    return DemoResult(row, example)
 
 
 def by_length(pairs: Sequence[Pair], texts: Sequence[str]) -> dict[str, float]:
@@ -184,9 +186,9 @@ def by_length(pairs: Sequence[Pair], texts: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def pictures(shown: Sequence[Shown], out: Path) -> list[Path]:
+def pictures(shown: Sequence[DemoResult], out: Path) -> list[Path]:
     """The PNGs: exact match by length, learning curves, and what the last two models looked at."""
-    with reported(out, 0):
+    with explain_disk_errors(out, 0):
         facts = [item.row.as_json() for item in shown]
         replace(out / FACTS, json.dumps(facts, indent=1, ensure_ascii=False).encode())
     paths = outputs(out)[:2]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,22 +23,24 @@ import yaml
 from pydantic import field_validator, model_validator
 
 import regard
-import regard.tasks  # enters every task
+import regard.tasks  # noqa: F401  enters every task
 from regard.config import Document, read
 from regard.core.model import Model, ModelSpec
-from regard.core.spec import Count, FileName, Spec, quoted, told
+from regard.core.spec import Count, FileName, Spec, explain_unknown, show_value
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
 from regard.data.lexicon import Lexicon
 from regard.data.prepared import REPORT, Prepared, discard, ours, prepare
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import Busy, CheckpointError, RegardError, SpecError
-from regard.files import ASIDE, remove, replace, reported
-from regard.machine import Device, device
+from regard.host.files import ASIDE, explain_disk_errors, remove, replace
+from regard.host.machine import Device, device, versions
 from regard.models import families, preset, presets
-from regard.noun import RUN, Parts, no_run, parts
+from regard.runs.load import load_bundle
+from regard.runs.resolve import RUN, no_run
+from regard.tasks.bundle import Bundle
 from regard.tasks.task import Task, TaskSpec
-from regard.tasks.translation import Translation
+from regard.tasks.translation import TranslationTaskSpec
 from regard.train.adapt import Fresh, freeze
 from regard.train.checkpoint import Checkpoint, Store
 from regard.train.listener import Listener
@@ -60,7 +61,7 @@ class RunSpec(Spec):
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     kind: Literal["run"] = "run"
-    task: TaskSpec = Translation()
+    task: TaskSpec = TranslationTaskSpec()
     data: FileName = "."  # where the corpus's files are looked for
     corpus: CorpusSpec
     tokenizer: TokenizerSpec = TokenizerSpec()
@@ -79,7 +80,7 @@ class RunSpec(Spec):
             raise ValueError(f"a model to begin with, or a start to go on from: there are {have}")
         if self.train.adapt is not None and self.start is None:
             raise ValueError("train.adapt: adapters change a model that was trained; try start=RUN")
-        if self.tokenizer.dropout and not isinstance(self.task, Translation):
+        if self.tokenizer.dropout and not isinstance(self.task, TranslationTaskSpec):
             raise ValueError(f"tokenizer.dropout: only translation cuts words anew, and the task is {self.task.kind}")
         return self
 
@@ -94,7 +95,9 @@ class RunSpec(Spec):
         if name == "model":
             ModelSpec.model_validate(chosen)
         elif not isinstance(name, str) or name not in presets():
-            raise ValueError(f"no preset is called {quoted(name)}{told(name, ['model', *presets()])['hint']}")
+            raise ValueError(
+                f"no preset is called {show_value(name)}{explain_unknown(name, ['model', *presets()])['hint']}"
+            )
         else:
             family = presets()[name]
             settings = family.settings.model_validate(family.tree(name, changes))
@@ -105,7 +108,7 @@ class RunSpec(Spec):
         return chosen
 
 
-def composed(settings: Mapping[str, Any], lexicon: Lexicon) -> ModelSpec:
+def compose(settings: Mapping[str, Any], lexicon: Lexicon) -> ModelSpec:
     """The model that a run file asks for, for the tokens that it reads and writes."""
     source, target = (len(part) for part in lexicon.tokenizers)
     name, changes = settings["kind"], {key: item for key, item in settings.items() if key != "kind"}
@@ -139,29 +142,29 @@ def family_of(spec: RunSpec, lexicon: Lexicon) -> dict[str, Any] | None:
     return dict(settings.model_dump(mode="json"))
 
 
-def suited(spec: RunSpec, origin: ModelSpec | None = None) -> TaskSpec:
+def suit_task(spec: RunSpec, origin: ModelSpec | None = None) -> TaskSpec:
     """A run's task as its model can learn it; `origin`: the model that it goes on from."""
     chosen = spec.model
     if origin is None and chosen is not None:
         changes = {key: item for key, item in chosen.items() if key != "kind"}
         origin = ModelSpec.parse(chosen) if chosen["kind"] == "model" else preset(chosen["kind"], **changes)
     assert origin is not None
-    return spec.task.suited(origin)
+    return spec.task.adapt_to(origin)
 
 
-def described(spec: RunSpec, lexicon: Lexicon, origin: Parts | None = None) -> ModelSpec:
+def describe_model(spec: RunSpec, lexicon: Lexicon, origin: Bundle | None = None) -> ModelSpec:
     """A run's model, made for its task."""
     if origin is None:
         assert spec.model is not None
-        task, model = suited(spec), composed(spec.model, lexicon)
+        task, model = suit_task(spec), compose(spec.model, lexicon)
         family = family_of(spec, lexicon)
     else:
-        task, family = suited(spec, origin.model.spec), origin.family
-        model = grown(origin.model.spec, *map(len, lexicon.tokenizers))
-    return task.fitted(headed(model, task, family), lexicon)
+        task, family = suit_task(spec, origin.model.spec), origin.family
+        model = grow(origin.model.spec, *map(len, lexicon.tokenizers))
+    return task.fit_model(give_head(model, task, family), lexicon)
 
 
-def headed(model: ModelSpec, task: TaskSpec, settings: Mapping[str, Any] | None) -> ModelSpec:
+def give_head(model: ModelSpec, task: TaskSpec, settings: Mapping[str, Any] | None) -> ModelSpec:
     """A model with its family's own head for a task, unless its head is of that kind; whoever knows the family knows
     this head too, so what was trained here can be sent out.
     """
@@ -170,19 +173,6 @@ def headed(model: ModelSpec, task: TaskSpec, settings: Mapping[str, Any] | None)
     family = families()[str(settings.get("kind"))]
     make = family.heads.get(task.head)
     return model if make is None else model.replace(head=make(family.settings.parse(settings)))
-
-
-def versions() -> dict[str, str]:
-    import numpy
-    import tokenizers
-
-    return {
-        "regard": regard.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
-        "tokenizers": tokenizers.__version__,
-    }
 
 
 @dataclass
@@ -217,7 +207,7 @@ class Run:
         device(spec.device)
         folder = Path(spec.out)
         run = cls(folder, spec)
-        with reported(folder, 0):
+        with explain_disk_errors(folder, 0):
             run._claim()
             fresh = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
@@ -278,11 +268,11 @@ class Run:
 
     def _prepare(self, report: Callable[[str], None], ready: Prepared | None) -> None:
         spec, data = self.spec, self.folder / "data"
-        origin = None if spec.start is None else started(spec.start)
+        origin = None if spec.start is None else load_start(spec.start)
         made = None if origin is None else origin.model.spec
 
         def drawn(lexicon: Lexicon) -> Model:
-            return described(spec, lexicon, origin).build("meta")
+            return describe_model(spec, lexicon, origin).build("meta")
 
         if ready is not None and ready.suits(drawn(ready.lexicon)):
             own = ours(ready.folder)
@@ -293,7 +283,7 @@ class Run:
             if known is not None:
                 report(f"tokens: those of {spec.start or spec.tokenizer.like}")
             limits = (spec.batches.longest, Path(spec.data), data)
-            prepared, log = prepare(spec.corpus, suited(spec, made), spec.tokenizer, *limits, known, drawn)
+            prepared, log = prepare(spec.corpus, suit_task(spec, made), spec.tokenizer, *limits, known, drawn)
             report(f"data: {log.summary()}")
             if log.reasons:
                 report(f"data: every such line is in {data / REPORT}")
@@ -302,24 +292,24 @@ class Run:
             model = drawn(prepared.lexicon)
         else:
             model, fresh = self._begun(origin, prepared, report)
-        tried(model.spec, spec.train, fresh)
+        try_changes(model.spec, spec.train, fresh)
         sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in prepared.lexicon.tokenizers))
         report(f"model: {model.parameter_count():,} parameters, a vocabulary of {sizes}")
         facts = {"versions": versions(), "data": prepared.digest, "config": self.digest}
         replace(self.folder / "run.json", json.dumps(facts, indent=1).encode())
         self.write()  # last: a folder with it is a run
 
-    def _begun(self, origin: Parts, prepared: Prepared, report: Callable[[str], None]) -> tuple[Model, Fresh]:
+    def _begun(self, origin: Bundle, prepared: Prepared, report: Callable[[str], None]) -> tuple[Model, Fresh]:
         """The model that a run goes on from, with a head for its task, kept in the run; and what is new in it."""
         torch.manual_seed(self.spec.seed)
-        model = described(self.spec, prepared.lexicon, origin).build()
+        model = describe_model(self.spec, prepared.lexicon, origin).build()
         assert origin.lexicon is not None
         known = origin.model.state_dict()
         if layer(origin.model.spec) != layer(model.spec):  # BERT's layer before the words isn't its pooler
             known = {name: tensor for name, tensor in known.items() if not re.match(LAYER, name)}
         if origin.lexicon.labels != prepared.lexicon.labels:  # the same row would stand for another label
             known = {name: tensor for name, tensor in known.items() if not re.match(LABELLED, name)}
-        fresh = warmed(model, known)
+        fresh = warm_up(model, known)
         if fresh.whole:
             report(f"model: new weights for {', '.join(fresh.whole)}")
         state: dict[str, Any] = {"moment": {"ranking": []}, "family": origin.family, "fresh": asdict(fresh)}
@@ -331,9 +321,9 @@ class Run:
 
     def write(self) -> None:
         """Put the run file in its folder."""
-        replace(self.folder / RUN, self.resolved().encode())
+        replace(self.folder / RUN, self.dump().encode())
 
-    def resolved(self) -> str:
+    def dump(self) -> str:
         """The run file with every default filled in."""
         return yaml.safe_dump(self.spec.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
@@ -346,12 +336,12 @@ class Run:
     def identity(self) -> dict[str, Any]:
         """The settings that make it this run and no other, by their names in the run file."""
         tree = self.spec.model_dump(mode="json")
-        told = flat({name: value for name, value in tree.items() if name not in PLACES})
+        told = flatten({name: value for name, value in tree.items() if name not in PLACES})
         return {
             name: value for name, value in told.items() if name.startswith(FIXED) or not name.startswith(CHANGEABLE)
         }
 
-    def changed(self, document: Document) -> Run:
+    def change(self, document: Document) -> Run:
         """The same run with other settings from here on; what would make another run of it is refused by name."""
         other = Run(self.folder, RunSpec.parse(document.tree | {"out": str(self.folder)}, document.where))
         before, after = ({**run.identity, "data": run.spec.data, "start": run.spec.start} for run in (self, other))
@@ -379,7 +369,7 @@ class Run:
         names = sorted(name for name in {*before} & {*after} if before[name] != after[name])
         if names:
             sides = {name: (before[name], after[name]) for name in names[:10]}
-            shown = {name: ["not set" if side is None else quoted(side) for side in sides[name]] for name in sides}
+            shown = {name: ["not set" if side is None else show_value(side) for side in sides[name]] for name in sides}
             lines = "; ".join(f"{name}: {one} -> {other}" for name, (one, other) in shown.items())
             raise SpecError(f"{self.folder}: {told}: {lines}", hint)
 
@@ -394,13 +384,15 @@ class Run:
 
     def task(self, prepared: Prepared, model: ModelSpec | None = None) -> Task[Any]:
         """What is learned from the run's corpus; `model`: the one that it goes on from, if it does."""
-        return suited(self.spec, model).build(prepared, self.spec.batches, self.spec.seed)
+        return suit_task(self.spec, model).build(prepared, self.spec.batches, self.spec.seed)
 
     def _model(self, prepared: Prepared) -> tuple[Model, dict[str, Any]]:
         """The model as the run begins with it, and what is known of it: its family's settings, what is new in it."""
         torch.manual_seed(self.spec.seed)
         if self.spec.start is None:
-            return described(self.spec, prepared.lexicon).build(), {"family": family_of(self.spec, prepared.lexicon)}
+            return describe_model(self.spec, prepared.lexicon).build(), {
+                "family": family_of(self.spec, prepared.lexicon)
+            }
         first = Store(self.folder / "start").latest()
         if first is None:
             raise CheckpointError(f"{self.folder}/start: the model that it began from is missing or damaged")
@@ -413,7 +405,7 @@ class Run:
         model, known = self._model(prepared)
         facts = {"config": self.digest, "data": prepared.digest, "versions": versions(), "family": known.get("family")}
         facts["identity"] = self.identity
-        identity = facts | {"task": suited(self.spec, model.spec).model_dump()}
+        identity = facts | {"task": suit_task(self.spec, model.spec).model_dump()}
         return Trainer(
             model.to(device(self.spec.device)),
             self.task(prepared, model.spec),
@@ -474,11 +466,11 @@ def _half_written(name: str) -> bool:
     return match is not None and match["name"] in (RUN, "run.json", "metrics.jsonl", PREPARING)
 
 
-def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """A tree of settings as one level: `task.search.beam`."""
     found: dict[str, Any] = {}
     for name, value in tree.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) and value else {f"{prefix}{name}": value}
+        found |= flatten(value, f"{prefix}{name}.") if isinstance(value, dict) and value else {f"{prefix}{name}": value}
     return found
 
 
@@ -487,7 +479,7 @@ def like(spec: RunSpec) -> Lexicon | None:
     return None if spec.tokenizer.like is None else Prepared.load(Path(spec.tokenizer.like) / "data").lexicon
 
 
-def tried(spec: ModelSpec, train: TrainSpec, fresh: Fresh) -> None:
+def try_changes(spec: ModelSpec, train: TrainSpec, fresh: Fresh) -> None:
     """Insist that what is to be frozen or adapted is there, before anything is written."""
     model = spec.build("meta")
     if train.freeze:
@@ -496,16 +488,16 @@ def tried(spec: ModelSpec, train: TrainSpec, fresh: Fresh) -> None:
         train.adapt.attach(model, fresh)
 
 
-def started(noun: str) -> Parts:
+def load_start(noun: str) -> Bundle:
     """What another run, or a folder in Hugging Face layout, has to go on from."""
-    found = parts(noun)
+    found = load_bundle(noun)
     if found.lexicon is None:
         raise CheckpointError(f"{noun}: there is no tokenizer in it, and training goes on with the same tokens")
     found.model.float()
     return found
 
 
-def grown(spec: ModelSpec, source: int, target: int) -> ModelSpec:
+def grow(spec: ModelSpec, source: int, target: int) -> ModelSpec:
     """A model's spec with room for so many tokens, if it has less."""
     changes: dict[str, Any] = {}
     for side, stack, size in (("encoder", spec.encoder, source), ("decoder", spec.decoder, target)):
@@ -524,7 +516,7 @@ def layer(spec: ModelSpec) -> Any:
     return settings.get("transform", settings.get("activation"))
 
 
-def warmed(model: Model, tensors: Mapping[str, torch.Tensor]) -> Fresh:
+def warm_up(model: Model, tensors: Mapping[str, torch.Tensor]) -> Fresh:
     """Fill a model with all weights of another that fit; what it has beside them.
 
     A table that has gained rows keeps the old ones. What isn't the head's must fit.

@@ -1,0 +1,77 @@
+"""What all verbs share: the program, the words that come again and again, and how things are told."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from regard.errors import RegardWarning, SpecError
+
+app = typer.Typer(
+    name="regard",
+    help="Sequence models that you can train, compare, look inside and ship.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+CONFIG = Annotated[Path, typer.Argument(help="A run file (YAML), such as those in recipes/.")]
+CHANGES = Annotated[list[str] | None, typer.Argument(help="Changes to it: train.minutes=30 out=runs/one")]
+RUN = Annotated[str, typer.Argument(help="A run's folder; RUN@best, RUN@latest, RUN@step-2000 for one checkpoint.")]
+FILES = Annotated[list[Path] | None, typer.Argument(help="Texts, one a line. None: standard input.")]
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
+
+@app.callback()
+def main(context: typer.Context) -> None:
+    """Sequence models from the first RNN to today's Transformers: train, compare, look inside, ship."""
+    context.with_resource(print_warnings())
+
+
+@contextmanager
+def print_warnings() -> Iterator[None]:
+    """Print our own warnings as one line each on standard error, every time; others' go their usual way."""
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, RegardWarning):
+            print(f"regard: {message}", file=sys.stderr)
+        else:
+            usual(message, category, *place, **more)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RegardWarning)
+        warnings.showwarning = show
+        yield
+
+
+def hint(command: str) -> None:
+    """What to type next: for people, so not among the results."""
+    sys.stdout.flush()
+    print(f"\nnext: {command}", file=sys.stderr)
+
+
+def format_number(value: object) -> str:
+    """A number as people read it."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def search_settings(beam: int | None, nbest: int, settings: list[str] | None) -> dict[str, Any]:
+    """What options and settings say of a search, and nothing that they don't: a model has settings of its own."""
+    from regard.config import assignments
+
+    for option, value in (("--beam", beam), ("--nbest", nbest)):
+        if value is not None and value < 1:
+            raise SpecError(f"{option} {value}: there must be one hypothesis at least", f"{option} 1")
+    if beam is not None and nbest > beam:
+        raise SpecError(f"--nbest {nbest}: so many don't come from --beam {beam}", f"--beam {nbest}")
+    given: dict[str, Any] = {} if beam is None else {"beam": beam}
+    return given | ({"best": nbest} if nbest > 1 else {}) | assignments(settings or [])

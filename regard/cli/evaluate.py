@@ -1,0 +1,66 @@
+"""The verb that measures a run by what it learned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from regard.cli.arguments import JSON, RUN, app, format_number, search_settings
+from regard.host.machine import give_way, keep_memory
+
+
+@app.command(name="eval")
+@give_way()
+def evaluate(
+    run: RUN,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="test.tsv, .jsonl, .po or .tmx; or --data test.en --data test.fr. None: the run's."),
+    ] = None,
+    beam: Annotated[int | None, typer.Option(help="Hypotheses a sentence. [the model's own, or 5]")] = None,
+    also: Annotated[list[str] | None, typer.Option("--with", help="Another run, to make an ensemble.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="Of the search: alpha=0.8")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the translations here.")] = None,
+    page: Annotated[Path | None, typer.Option("--record", help="Put a row into this Markdown page of results.")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Measure a run by what it learned, on a test set: BLEU, perplexity, accuracy, F1, with their intervals."""
+    from regard.host.output import put
+    from regard.runs.evaluate import evaluate, record_evaluation
+
+    keep_memory()
+    nouns, files, how = [run, *(also or [])], data or [], search_settings(beam, 1, settings)
+    evaluation = evaluate(nouns, files, how, out, page)
+    show_measures(evaluation.measures, as_json)  # before anything else can go wrong
+    if out is not None and evaluation.texts is not None:
+        put(out, "".join(f"{text}\n" for text in evaluation.texts).encode())
+    if page is not None:
+        record_evaluation(page, nouns, files, how, evaluation.measures)
+
+
+def show_measures(measures: dict[str, Any], as_json: bool) -> None:
+    """Measures with their intervals and signatures, then by label and by size."""
+    if as_json:
+        print(json.dumps(measures))
+        return
+    found = dict(measures)
+    signatures = found.pop("signatures", {})
+    for name, value in found.items():
+        if not isinstance(value, dict) and not name.endswith(("_low", "_high")):
+            between = (
+                f"({format_number(found[f'{name}_low'])} to {format_number(found[f'{name}_high'])})"
+                if f"{name}_low" in found
+                else ""
+            )
+            print(f"{name:15} {format_number(value)}  {between}{signatures.get(name, '')}".rstrip())
+    if "labels" in found:
+        from regard.tasks.measures import tables
+
+        print("\n".join(["", *tables(found)]))
+    for size, share in found.get("by_size", {}).items():
+        print(f"size {size:>9}  {share:.1%}")
+    for size, error in found.get("error_by_size", {}).items():
+        print(f"size {size:>9}  {format_number(error)}")

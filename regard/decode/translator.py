@@ -1,0 +1,227 @@
+"""Text in, text out: sentences are cut, sorted by length, searched in batches, and come back in their own order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from regard.core.model import Model
+from regard.data.batches import pad_rows
+from regard.data.given import check_text, check_texts
+from regard.data.tokenizer import Tokenizer
+from regard.decode.ensemble import Ensemble
+from regard.decode.filters import Demands, special_tokens
+from regard.decode.generation import Generation
+from regard.decode.pipeline import Pipeline
+from regard.decode.prompted import Prompted
+from regard.decode.search import Hypothesis, Search, beam_search
+from regard.errors import InputError, RegardError
+
+Cut = Literal["source", "maximum", "context"]
+ROWS = 64  # sentences that are searched together
+
+
+@dataclass
+class Translation:
+    """One translation of a sentence, and how it came about."""
+
+    text: str
+    tokens: list[str]  # its pieces; the end is the last of them
+    log_probabilities: list[float]  # the model's own, token by token
+    score: float
+    source_tokens: list[str]
+    attention: list[list[float]] | None = None  # (tokens, source tokens), each row sums to 1
+    met: bool = True  # every required word is there
+    cut: Cut | None = None  # what ended it where the model would have gone on: its source's length, or another limit
+
+    def as_json(self) -> dict[str, Any]:
+        """What is there, and nothing that isn't."""
+        found = {name: value for name, value in vars(self).items() if value is not None}
+        if self.met:
+            del found["met"]
+        return found
+
+
+@dataclass
+class Wishes:
+    """What a user wants of the words themselves."""
+
+    prefix: str = ""  # how each translation begins
+    required: Sequence[str] = ()  # words that must appear
+    banned: Sequence[str] = ()  # words that must not
+
+    def demands(self, sentences: int, tokenizer: Tokenizer, never: Sequence[int] = ()) -> Demands:
+        """The same in tokens, each word cut as one that stands after a space; `never`: tokens that aren't text."""
+        check_texts(self.required, 'required=["chat"]')
+        check_texts(self.banned, 'banned=["chat"]')
+        prefix, *required = tokenizer.encode([self.prefix, *self.required])
+        for text, tokens in zip((self.prefix, *self.required), (prefix, *required), strict=True):
+            if not {*tokenizer.ends, *never}.isdisjoint(tokens):
+                raise InputError(f"{text!r} can't be written: the model has no tokens for some of it", "another word")
+        banned = [piece for piece in tokenizer.encode(self.banned) if piece]
+        return Demands(
+            [prefix] * sentences if prefix else None, [required] * sentences if required else None, banned, never
+        )
+
+
+@dataclass
+class Translator(Pipeline):
+    """A network, or several, with the tokenizers that it was trained with."""
+
+    usage: ClassVar[str] = "translate {} < FILE"
+    network: Model | Ensemble | Prompted
+    source: Tokenizer
+    target: Tokenizer
+    search: Search = field(default_factory=Search)  # the settings unless others are given
+    generation: Generation = field(default_factory=Generation)  # what came with a model from elsewhere
+    foreign: bool = False  # it came from elsewhere: its own files say how a source is framed and what it may write
+
+    @property
+    def unseeing(self) -> str | None:
+        """Why there is no attention over the source to look at; None where there is."""
+        if self.network.alignments:
+            return None
+        if isinstance(self.network, Prompted):
+            return "this model reads the source as the beginning of its own text: it has no attention over a source"
+        return "this model sees its source as one vector: it has no attention over the source's words"
+
+    @property
+    def begin(self) -> int:
+        """What a translation begins with: for a decoder alone, what stands between source and target."""
+        if not isinstance(self.network, Prompted):
+            return self.target.begin
+        if self.target.separator is None:
+            raise InputError("a decoder alone translates after a separator, and this tokenizer has none")
+        return self.target.separator
+
+    def translate(self, text: str, *, attention: bool = False, **settings: Any) -> Translation:
+        """The best translation of a text: `translate("I like the green cat.", beam=5)`.
+
+        `attention`: with what each token looked at; None for a model that doesn't look (`unseeing` says why).
+        """
+        check_text(text, "translate_all(texts)")
+        chosen = self.search.heed(settings)
+        return next(self.translate_all([text], chosen, attention=attention))[0]
+
+    def translate_all(
+        self,
+        texts: Sequence[str],
+        settings: Search | None = None,
+        wishes: Wishes | None = None,
+        *,
+        attention: bool = False,
+        rows: int = ROWS,
+    ) -> Iterator[list[Translation]]:
+        """The best translations of each text, in order; an empty text has one, the empty one."""
+        check_texts(texts, "translate(text), or translate_all([text])")
+        sources = self.source.encode([text.strip() for text in texts])
+        order = sorted((n for n, source in enumerate(sources) if source), key=lambda n: len(sources[n]))
+        found: dict[int, list[Translation]] = {
+            n: [Translation("", [], [], 0.0, [])] for n, source in enumerate(sources) if not source
+        }
+        for first in range(0, len(order), rows):
+            group = order[first : first + rows]
+            try:
+                answers = self._searched([sources[n] for n in group], settings or self.search, wishes, attention)
+            except InputError as error:
+                longest = len(sources[group[-1]]) + 1
+                raise InputError(f"a text of {longest} tokens: {error.message}", error.hint) from None
+            found |= dict(zip(group, answers, strict=True))
+        return (found[n] for n in range(len(texts)))
+
+    @torch.no_grad()
+    def _searched(
+        self, sources: list[list[int]], settings: Search, wishes: Wishes | None, attention: bool
+    ) -> list[list[Translation]]:
+        table, valid = pad_rows([self.read(source) for source in sources], self.source.pad)
+        device = self.network.device
+        memory = self.network.encode(table.to(device), valid.to(device))
+        if settings.maximum is None:
+            settings = settings.replace(maximum=self.search.maximum)
+        told = self.generation
+        never = told.never if self.foreign else special_tokens(self.target)
+        demands = (wishes or Wishes()).demands(len(sources), self.target, never)
+        demands.banned = [*demands.banned, *told.banned]
+        demands.not_first, demands.opening, demands.closing = told.not_first, told.opening, told.closing
+        demands.counts_read = self.foreign
+        if told.opening is not None and demands.prefixes:
+            demands.prefixes = [[told.opening, *prefix] for prefix in demands.prefixes]
+        limits = [self._limit(len(source), settings) for source in sources]
+        demands.most = [most for most, _ in limits]
+        answers = beam_search(
+            self.network,
+            memory,
+            len(sources),
+            self.begin,
+            self.target.ends,
+            settings,
+            demands,
+            attention=attention,
+        )
+        rows = zip(sources, answers, limits, strict=True)
+        return [self._told(source, found, reason) for source, found, (_, reason) in rows]
+
+    def _limit(self, length: int, settings: Search) -> tuple[int, Cut]:
+        """The most tokens of a translation, by those of its source, and what it is that allows no more."""
+        most = limit(length) if settings.maximum is None else settings.maximum
+        if self.network.limit is not None:
+            # the token that it begins with takes a place too, and for a decoder alone the whole source does
+            room = self.network.limit - 1 - (length if isinstance(self.network, Prompted) else 0)
+            if room < most:
+                return max(1, room), "context"
+        return most, "source" if settings.maximum is None else "maximum"
+
+    def settings(self, given: Mapping[str, Any]) -> Search:
+        """A search with what is given; where nothing is, as the model's own files say, or a beam of five."""
+        told = self.generation.for_translation
+        usual: dict[str, Any] = {"beam": 1 if told.get("sample") else 5} | told
+        if "beam" not in given:
+            usual["beam"] = max(usual["beam"], int(given.get("best", 1)))
+        return Search.parse(usual).heed(given)
+
+    def read(self, source: Sequence[int]) -> list[int]:
+        """A source's tokens as the encoder reads them, with what stands around them."""
+        return self.source.wrap(source, ((), (self.source.end,)), self.foreign)
+
+    def _told(self, source: list[int], found: list[Hypothesis], reason: Cut) -> list[Translation]:
+        texts = self.target.decode([item.tokens for item in found])
+        pieces = self.source.pieces(self.read(source))
+        return [
+            Translation(
+                text,
+                self.target.pieces(item.tokens),
+                item.log_probabilities,
+                item.score,
+                pieces,
+                None if item.attention is None else item.attention[:, : len(pieces)].tolist(),
+                item.met,
+                reason if item.cut else None,
+            )
+            for text, item in zip(texts, found, strict=True)
+        ]
+
+
+def limit(length: int) -> int:
+    """The most tokens of a translation, unless more are asked for: a model that doesn't end must be stopped."""
+    return 2 * length + 20
+
+
+def ensemble(translators: Sequence[Translator]) -> Translator:
+    """Several translators as one; they must cut text alike."""
+    first = translators[0]
+    if len(translators) == 1:
+        return first
+    for other in translators[1:]:
+        if (other.source.digest, other.target.digest) != (first.source.digest, first.target.digest):
+            raise RegardError(
+                "the runs of an ensemble share a vocabulary, and these have different tokenizers",
+                "train the second with tokenizer.like=FIRST_RUN",
+            )
+    networks = [part.network for part in translators]
+    if any(isinstance(network, Prompted) for network in networks):
+        raise RegardError("an ensemble is of models with an encoder", "one run at a time")
+    models = [network for network in networks if isinstance(network, Model)]
+    return Translator(Ensemble(models), first.source, first.target, first.search, first.generation, first.foreign)

@@ -1,0 +1,161 @@
+"""What a noun of the command line means: a run, one of its checkpoints, or a folder in Hugging Face layout.
+
+A run is named by its folder: `RUN` is its average if one was made, otherwise the checkpoint that validated best;
+`RUN@best`, `RUN@latest`, `RUN@average` and `RUN@step-2000` say which.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+import regard.tasks  # noqa: F401  enters every task
+from regard.core.model import Model, ModelSpec
+from regard.data.lexicon import Lexicon
+from regard.data.origin import Origin
+from regard.decode.translator import Translator, ensemble
+from regard.errors import CheckpointError, InputError
+from regard.host.machine import Device, device
+from regard.hub.load import import_folder, insist_on_vectors, is_folder
+from regard.hub.npz import pronouncer
+from regard.runs.resolve import resolve
+from regard.tasks.bundle import Bundle
+from regard.tasks.task import TaskSpec
+from regard.train.adapt import Fresh, Lora, merge_lora
+from regard.train.checkpoint import Checkpoint, Store, manifest
+from regard.train.trainer import fill, fits
+
+S = TypeVar("S")
+
+
+def read_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    """The weights to use: the running average where there is one."""
+    if (checkpoint.path / "adapter.safetensors").exists():
+        return merge_adapters(checkpoint)
+    tensors = checkpoint.tensors("model")
+    if (checkpoint.path / "average.safetensors").exists():
+        tensors |= checkpoint.tensors("average")
+    return tensors
+
+
+def merge_adapters(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    """What a run began from, with what its adapters learned added."""
+    first = Store(checkpoint.path.parent.parent / "start").latest()
+    if first is None:
+        raise CheckpointError(
+            f"{checkpoint.path}: these are adapters, and the model that they belong to isn't in start/"
+        )
+    spec = Lora.parse(checkpoint.json("state").get("adapt"))
+    return merge_lora(first.tensors("model"), checkpoint.tensors("adapter"), spec, Fresh.read(first.json("state")))
+
+
+def load_model(checkpoint: Checkpoint) -> Model:
+    """A checkpoint's model, ready to use. Shapes are compared before memory is taken."""
+    name = f"{checkpoint.path}/model.safetensors"
+    spec, tensors = ModelSpec.parse(checkpoint.json("spec")), read_weights(checkpoint)
+    deepest = max(stack.depth for stack in (spec.encoder, spec.decoder) if stack is not None)
+    if deepest > len(tensors):  # drawing so many layers would take its time
+        raise CheckpointError(f"{name}: {len(tensors)} weights, and the model has {deepest} layers")
+    fits(spec.build("meta"), tensors, name)
+    model = spec.build()
+    fill(model, tensors, name)
+    return model.eval()
+
+
+def load_bundle(noun: str, where: Device = "auto") -> Bundle:
+    """The model that a noun names, and what belongs to it."""
+    if is_folder(Path(noun)):
+        arrived = import_folder(Path(noun))
+        lexicon = None if arrived.tokenizers is None else Lexicon(arrived.tokenizers, arrived.labels, foreign=True)
+        plan = arrived.plan
+        settings = plan.settings.model_dump(mode="json")
+        return Bundle(arrived.model.to(device(where)), lexicon, None, None, plan.config, settings, arrived.origin)
+    checkpoint = resolve(noun)
+    model, about = load_model(checkpoint).to(device(where)), read_import(checkpoint)
+    listed = manifest(checkpoint.path)["files"]
+    has_words = any(re.fullmatch(r"tokenizer.*\.json", name) for name in listed)
+
+    def file(name: str) -> bytes | None:
+        return checkpoint.read(name) if name in listed else None
+
+    lexicon = Lexicon.read(file, str(checkpoint.path)) if has_words else None
+    task = None if about is not None else TaskSpec.parse(checkpoint.json("state").get("task", "translation"))
+    if lexicon is not None and lexicon.foreign:
+        insist_on_vectors(str(checkpoint.path), model.spec, lexicon.tokenizers)
+    elif lexicon is not None:
+        _agree(checkpoint, model.spec, lexicon)
+    family = checkpoint.json("state").get("family") if about is None else about["settings"]
+    config = {} if about is None else about["config"]
+    return Bundle(model, lexicon, task, about, config, family, origin_of(checkpoint))
+
+
+def origin_of(checkpoint: Checkpoint) -> Origin | None:
+    """What came in with a checkpoint's model: it stands in the checkpoint itself, or where its run began from."""
+    begun = Store(checkpoint.path.parent.parent / "start").list_steps()
+    for there in (checkpoint, *begun):  # each file's digest is compared when it is read
+        found = Origin.recall(manifest(there.path)["files"], there.read)
+        if found is not None:
+            return found
+    return None
+
+
+def _agree(checkpoint: Checkpoint, spec: ModelSpec, lexicon: Lexicon) -> None:
+    """Insist that the model has a vector for each token."""
+    sides = (("encoder", spec.encoder, lexicon.tokenizers[0]), ("decoder", spec.decoder, lexicon.tokenizers[1]))
+    for side, stack, tokenizer in sides:
+        held = len(tokenizer) if stack is None else stack.embedding.fields().get("vocabulary", len(tokenizer))
+        if held != len(tokenizer):
+            raise CheckpointError(f"{checkpoint.path}: its {side} knows {held} tokens, its tokenizer {len(tokenizer)}")
+
+
+def load(noun: str, where: Device = "auto") -> Any:
+    """A run, or a folder in Hugging Face layout, ready to use: `load("runs/en-fr").translate("I like the green cat.")`.
+
+    What comes depends on what was learned: a Translator, a Writer, a Filler, a Classifier, a Tagger, an Embedder. The
+    npz file of `g2p-en` is a Translator too. Where there is no tokenizer, its parts come: `load("folder").model`.
+    """
+    if noun.endswith(".npz"):
+        return pronouncer(Path(noun))
+    found = load_bundle(noun, where)
+    return found if found.lexicon is None else found.pipeline(noun)
+
+
+def load_as(noun: str, kind: type[S], wants: str) -> S:
+    """The same, once it is sure that it can do what a verb wants."""
+    return insist_on_kind(load(noun), noun, kind, wants)
+
+
+def insist_on_kind(pipeline: Any, noun: str, kind: type[S], wants: str) -> S:
+    """Insist on what a verb wants."""
+    if isinstance(pipeline, Bundle):
+        raise InputError(f"{noun}: there is no tokenizer in it", "regard.load(NOUN).model is the network")
+    if not isinstance(pipeline, kind):
+        raise InputError(f"{noun}: it is a {type(pipeline).__name__.lower()}, and {wants}", pipeline.command(noun))
+    return pipeline
+
+
+def translators(nouns: Sequence[str]) -> Translator:
+    """One run, or an ensemble of several."""
+    return ensemble([load_as(noun, Translator, "only one that learned to translate translates") for noun in nouns])
+
+
+def usage(noun: str) -> str:
+    """What one types to use a run; its model isn't loaded for that."""
+    checkpoint = resolve(noun)
+    task = TaskSpec.parse(checkpoint.json("state").get("task", "translation"))
+    return task.choose_pipeline(ModelSpec.parse(checkpoint.json("spec"))).command(noun)
+
+
+def read_import(checkpoint: Checkpoint) -> dict[str, Any] | None:
+    """What is known of a model that came from elsewhere; None for what was trained here."""
+    about = checkpoint.json("state").get("import")
+    types = {"type": str, "class": str, "settings": dict, "config": dict}
+    if about is None:
+        return None
+    if not isinstance(about, dict) or not all(isinstance(about.get(key), kind) for key, kind in types.items()):
+        raise CheckpointError(f"{checkpoint.path}/state.json: damaged, where the model comes from can't be read")
+    return about

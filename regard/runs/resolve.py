@@ -1,0 +1,80 @@
+"""What a noun of the command line means: a run, and which of its checkpoints.
+
+A run is named by its folder: `RUN` is its average if one was made, otherwise the checkpoint that validated best;
+`RUN@best`, `RUN@latest`, `RUN@average` and `RUN@step-2000` say which.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from shlex import quote
+
+from regard.errors import CheckpointError, RegardError, warn
+from regard.train.checkpoint import Checkpoint, Store
+
+RUN = "run.yaml"  # of a folder that holds a run
+IMPORT = "import.json"  # of a folder that holds a model from elsewhere, and was never trained here
+
+
+def no_run(folder: Path) -> CheckpointError:
+    """What there is to say of a folder that isn't a run."""
+    there = "there is no such folder" if not folder.exists() else f"there is no {RUN} in it"
+    return CheckpointError(f"{folder}: not a run, {there}", f"regard train CONFIG {quote(f'out={folder}')}")
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run, or a model that was brought in and kept."""
+    return (folder / RUN).is_file() or (folder / IMPORT).is_file()
+
+
+def split_noun(noun: str) -> tuple[str, str]:
+    """A run's folder, and which of its checkpoints is meant; a folder may have an @ in its own path."""
+    name, _, which = noun.rpartition("@")
+    return (noun, "") if not name or is_run(Path(noun)) or not is_run(Path(name)) else (name, which)
+
+
+def resolve(noun: str) -> Checkpoint:
+    """The checkpoint that `RUN`, `RUN@best`, `RUN@latest`, `RUN@average` or `RUN@step-2000` names."""
+    name, which = split_noun(noun)
+    folder = Path(name)
+    if not is_run(folder):
+        raise no_run(folder)
+    damaged: list[str] = []
+    store, average = Store(folder / "checkpoints", warn=damaged.append), Store(folder / "average")
+    if match := re.fullmatch(r"step-(\d+)", which):
+        return store.at(int(match[1]))
+    if which not in ("", "best", "latest", "average"):
+        raise RegardError(
+            f"{noun}: {which!r} is no checkpoint", f"{quote(f'{name}@best')}, @latest, @average or @step-N"
+        )
+    wanted = average.latest() if which in ("", "average") else None
+    if wanted is None and which == "average":
+        raise CheckpointError(f"{name}: there is no average", f"regard average {quote(name)} --last 2")
+    newest = wanted or store.latest()
+    if newest is None:
+        raise CheckpointError(
+            damaged[0] if damaged else f"{name}: nothing was saved yet", f"regard resume {quote(name)}"
+        )
+    for line in damaged:
+        warn(f"{line}; an older one is used")
+    if which in ("latest", "average") or wanted is not None:
+        return newest
+    best = list_best_steps(newest)
+    if not best:
+        return newest
+    kept = {found.step for found in store.list_steps()}
+    there = next((step for step in best if step in kept), newest.step)
+    if there != best[0]:
+        warn(f"{name}: step-{best[0]} validated best and isn't there; step-{there} is used")
+    return store.at(there)
+
+
+def list_best_steps(newest: Checkpoint) -> list[int]:
+    """The steps that validated best, by what the newest checkpoint says; a measure that isn't finite says nothing."""
+    try:
+        ranking = newest.json("state")["moment"]["ranking"]
+        return [int(step) for value, step in ranking if math.isfinite(value)]
+    except (TypeError, LookupError, ValueError, OverflowError):
+        raise CheckpointError(f"{newest.path}/state.json: damaged, its ranking can't be read") from None

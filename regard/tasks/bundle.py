@@ -1,0 +1,57 @@
+"""A model with all that belongs to it: its tokenizers, what it was trained for, what came with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from regard.core.model import Model, ModelSpec
+from regard.data.lexicon import Lexicon
+from regard.data.origin import Origin
+from regard.errors import InputError
+from regard.tasks.task import TaskSpec
+from regard.tasks.vector import MODULES
+
+CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx")  # how a config.json calls the longest text
+
+
+@dataclass
+class Bundle:
+    """A model and all that belongs to it, wherever it comes from."""
+
+    model: Model
+    lexicon: Lexicon | None  # None: there is no tokenizer
+    task: TaskSpec | None  # what it was trained for, if it was trained here
+    about: dict[str, Any] | None = None  # what is known of a model that was brought in and kept
+    config: Mapping[str, Any] = field(default_factory=dict)  # the config.json of a model from elsewhere
+    family: dict[str, Any] | None = None  # the model as its family describes it
+    origin: Origin | None = None  # what came with a model from elsewhere, or with the one that it was trained from
+
+    def pipeline(self, noun: str, purpose: TaskSpec | None = None) -> Any:
+        """What a user asks: a translator, a writer, …; `purpose`: another than its own, where it will serve."""
+        if self.lexicon is None:
+            raise InputError(f"{noun}: there is no tokenizer in it", "regard.load(NOUN).model is the network")
+        # what was trained here reads texts as it did then; what wasn't, as its tokenizer's file says
+        lexicon = self.lexicon if self.task is None else replace(self.lexicon, foreign=False)
+        kept = {"config.json": json.dumps(dict(self.config)).encode()} if self.config else {}
+        return (purpose or self.purpose()).pipeline(self.model, lexicon, self.origin or Origin(kept))
+
+    def purpose(self) -> TaskSpec:
+        """What it was trained for, or what it can do by its make."""
+        return self.task or infer_task(self.model.spec, self.config, self.origin)
+
+
+def infer_task(spec: ModelSpec, config: Mapping[str, Any], origin: Origin | None = None) -> TaskSpec:
+    """What a model from elsewhere can do, by its make; a folder of sentence-transformers makes vectors."""
+    head = None if spec.head is None else spec.head.kind
+    if origin is not None and MODULES in origin.files and head not in ("classes", "tags"):
+        return TaskSpec.parse("embedding")
+    if spec.encoder is not None and spec.decoder is not None:
+        return TaskSpec.parse("translation")
+    if spec.decoder is not None and head == "vocabulary":
+        told = next((config[key] for key in CONTEXT if isinstance(config.get(key), int)), None)
+        return TaskSpec.parse({"kind": "language"} | ({} if told is None else {"context": told}))
+    kinds = {"vocabulary": "masking", "classes": "classification", "tags": "tagging"}
+    return TaskSpec.parse(kinds.get(head or "", "embedding"))
