@@ -130,7 +130,7 @@ class Clock(Listener):
 def ours(run: Run) -> float:
     keep_memory()
     clock = Clock()
-    run.trainer(run.prepared(), [clock]).run()
+    run.trainer([clock]).run()
     return clock.speed
 
 
@@ -139,7 +139,7 @@ def plain(run: Run, seconds: float) -> float:
     prepared, clock = run.prepared(), Clock()
     model = Plain(len(prepared.lexicon.tokenizer))
     optimizer = torch.optim.AdamW(model.parameters(), 0.001)
-    batches: Iterator[Batch] = (place.batch for place in run.task(prepared).batches(0, 0))
+    batches: Iterator[Batch] = (place.batch for place in run.trainer().task.batches(0, 0))
     moment, ends, tokens = Moment(), time.perf_counter() + seconds, 0
     for number, batch in enumerate(batches, 1):
         logits = model(batch.source, batch.source_valid, batch.target[:, :-1])

@@ -20,7 +20,8 @@ from regard.data.batches import BatchSpec
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import DataError, RegardError, SpecError
 from regard.models import families, preset
-from regard.runs.folder import Run, RunSpec
+from regard.runs.folder import Run
+from regard.runs.spec import RunSpec
 from regard.train.trainer import TrainSpec
 from tests.test_cli import regard
 
@@ -64,7 +65,7 @@ def refused(path: Path, kind: type[RegardError] = SpecError) -> str:
 
 def test_a_small_run_file_is_a_whole_run(tmp_path: Path) -> None:
     spec = parsed(read(written(tmp_path, SMALL)))
-    assert spec.model == {"kind": "transformer-tiny"}
+    assert spec.model is not None and spec.model.settings == {"kind": "transformer-tiny"}
     assert (spec.train.steps, spec.out, spec.seed) == (2, "runs/one", 1)
 
 
@@ -354,7 +355,7 @@ def test_a_word_that_mends_a_mistake_leaves_none(tmp_path: Path) -> None:
 def test_a_bare_kind_takes_later_settings(tmp_path: Path) -> None:
     document = read(written(tmp_path, SMALL)).change(["model.width=64", "model.heads=2"])
     assert document.tree["model"] == {"kind": "transformer-tiny", "width": 64, "heads": 2}
-    assert parsed(document).model == document.tree["model"]
+    assert parsed(document).model_dump()["model"] == document.tree["model"]
     again = document.change(["model.kind=transformer-tiny", "model.depth=1"])
     assert again.tree["model"] == {"kind": "transformer-tiny", "width": 64, "heads": 2, "depth": 1}
 
@@ -363,7 +364,7 @@ def test_a_bare_kind_takes_later_settings(tmp_path: Path) -> None:
 def test_another_kind_starts_afresh(tmp_path: Path, word: str) -> None:
     text = SMALL.replace("transformer-tiny", "{kind: transformer-tiny, heads: 2}")
     spec = parsed(read(written(tmp_path, text)).change([word]))
-    assert spec.model == {"kind": "luong"}
+    assert spec.model is not None and spec.model.settings == {"kind": "luong"}
 
 
 def test_merging_leaves_both_trees_alone() -> None:

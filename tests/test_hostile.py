@@ -108,7 +108,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
         "out": str(folder / "run"),
     }
     run = Run.begin(Document(tree))
-    trainer = run.trainer(run.prepared())
+    trainer = run.trainer()
     trainer.run()
     found = Tiny(folder / "run", tree, trainer)
     for load in (translated, restored, batched):
@@ -134,7 +134,7 @@ def batched(tiny: Tiny) -> None:
     run = Run.open(tiny.folder)
     prepared = run.prepared()
     size = min(map(len, prepared.lexicon.tokenizers))
-    places = run.task(prepared).batches(0, 0)
+    places = run.assembly().task.build(prepared, run.spec.batches, run.spec.seed).batches(0, 0)
     try:
         for place in places:
             if place.epoch:
@@ -694,7 +694,7 @@ def test_a_model_that_no_machine_holds_is_refused_before_it_is_made(
 ) -> None:
     with bounded(), timed(), pytest.raises(RegardError):
         run = Run.begin(changed(tiny, tmp_path, words))
-        run.trainer(run.prepared())
+        run.trainer()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from regard.models import presets
-from regard.runs.folder import RunSpec
+from regard.runs.spec import RunSpec
 from tests.test_cli import regard
 
 README = (Path(__file__).parent.parent / "README.md").read_text()

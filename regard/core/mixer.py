@@ -21,6 +21,8 @@ class Part(nn.Module):
 
     names: ClassVar[tuple[str, ...]] = ()  # what a probe can see here
     undecayed: ClassVar[tuple[str, ...]] = ()  # its weights that aren't vectors and yet mustn't decay
+    before: ClassVar[tuple[str, ...]] = ()  # of a head: what stands before the answer, and another head may take over
+    by_label: ClassVar[tuple[str, ...]] = ()  # of a head: what has a row for each label
     path: str = "part"
 
     def reset(self) -> None:

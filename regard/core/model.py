@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -207,13 +207,7 @@ class Model(nn.Module):
     @property
     def limit(self) -> int | None:
         """Positions that the stack which answers can tell apart; None: no end."""
-        return self._main.limit()
-
-    def limits(self, training: bool = False) -> dict[str, int]:
-        """Positions that each stack can tell apart, by its name; one that has no end isn't there."""
-        stacks = {"encoder": self.encoder, "decoder": self.decoder}
-        ends = {name: stack.limit(training) for name, stack in stacks.items() if stack is not None}
-        return {name: end for name, end in ends.items() if end is not None}
+        return self.spec.main.limit()
 
     @property
     def mixers(self) -> list[Mixer]:
@@ -321,6 +315,43 @@ class ModelSpec(Spec):
                         there = "there is none" if left is None else f"the encoder leaves one of {left}"
                         raise ValueError(f"{name}.blocks.{number} reads a memory of width {wanted}, and {there}")
         return self
+
+    @property
+    def main(self) -> StackSpec:
+        """The stack that answers: the decoder, where there is one."""
+        stack = self.decoder if self.decoder is not None else self.encoder
+        assert stack is not None
+        return stack
+
+    def limits(self, training: bool = False) -> dict[str, int]:
+        """Positions that each stack can tell apart, by its name; one that has no end isn't there."""
+        stacks = {"encoder": self.encoder, "decoder": self.decoder}
+        ends = {name: stack.limit(training) for name, stack in stacks.items() if stack is not None}
+        return {name: end for name, end in ends.items() if end is not None}
+
+    def resize(self, source: int, target: int) -> ModelSpec:
+        """The same model for so many tokens on each side; tables of two sizes can't be one."""
+        sizes = {"encoder": source if self.decoder is not None else target, "decoder": target}
+        stacks = {"encoder": self.encoder, "decoder": self.decoder}
+        changes: dict[str, Any] = {
+            side: stack.replace(embedding=stack.embedding.resize(sizes[side]))
+            for side, stack in stacks.items()
+            if stack is not None and stack.embedding.token_count != sizes[side]
+        }
+        if self.head is not None:
+            changes["head"] = self.head.resize(target)
+        if source != target:
+            changes["share"] = False
+        return self.replace(**changes)
+
+    def grow(self, source: int, target: int) -> ModelSpec:
+        """The same model with room for so many tokens on each side, if it has less."""
+        sizes = {"encoder": source, "decoder": target}
+        stacks = {"encoder": self.encoder, "decoder": self.decoder}
+        held = {side: (stack and stack.embedding.token_count) or sizes[side] for side, stack in stacks.items()}
+        if all(held[side] >= sizes[side] for side in sizes):
+            return self
+        return self.resize(max(held["encoder"], source), max(held["decoder"], target))
 
     def build(self, device: torch.device | str = "cpu") -> Model:
         """The model with fresh weights; on the device `meta`, its shape alone.

@@ -223,9 +223,33 @@ class FeedSpec(Spec):
 
 
 class EmbeddingSpec(Spec):
-    """What turns inputs into vectors."""
+    """What turns inputs into vectors. What others ask of it are properties, so that nobody looks for its fields."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    @property
+    def token_count(self) -> int | None:
+        """How many tokens it has vectors for; None: it doesn't read tokens."""
+        return None
+
+    @property
+    def letter_count(self) -> int | None:
+        """How many letters it knows; None: it doesn't spell words."""
+        return None
+
+    @property
+    def segment_count(self) -> int:
+        """How many segments it tells apart; 0: it has no vectors for them."""
+        return 0
+
+    @property
+    def limit(self) -> int | None:
+        """How many positions it has vectors for; None: no end."""
+        return None
+
+    def resize(self, tokens: int) -> Self:
+        """The same for so many tokens, where it reads tokens."""
+        return self
 
     def build(self, width: int, table: nn.Embedding | None = None) -> nn.Module:
         raise NotImplementedError
@@ -263,6 +287,25 @@ class HeadSpec(Spec):
     """What turns the last hidden vectors into an answer."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    @property
+    def label_count(self) -> int | None:
+        """How many labels it scores; None: it doesn't answer with labels."""
+        return None
+
+    @property
+    def direction_count(self) -> int:
+        """How many words it predicts at each position: ELMo's has one for each direction."""
+        return 1
+
+    @property
+    def layer(self) -> str | None:
+        """The activation of the layer before its answer, which makes that layer's weights what they are."""
+        return None
+
+    def resize(self, tokens: int) -> Self:
+        """The same for so many tokens, where it has a size of its own."""
+        return self
 
     def build(self, width: int, table: nn.Embedding | None = None) -> nn.Module:
         raise NotImplementedError

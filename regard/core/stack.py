@@ -78,14 +78,6 @@ class Stack(Part):
     def start(self, rows: int, view: View) -> Group:
         return Group(parts=tuple(block.start(rows, view) for block in self.layers()))
 
-    def limit(self, training: bool = False) -> int | None:
-        """Positions that it can tell apart; None: no end. Scattered ones are as many as there are places to draw."""
-        table: int | None = self.embedding.limit  # type: ignore[assignment]
-        if not self.scatter:
-            return table
-        used = None if table is None else -(-table // SPACING)
-        return min(self.scatter, used or self.scatter) if training else used
-
     def layers(self) -> list[Block]:
         """The blocks, as blocks."""
         return list(self.blocks)  # type: ignore[arg-type]
@@ -160,6 +152,14 @@ class StackSpec(Spec):
         """Every block's spec, in order."""
         cycle = [self.blocks[i % len(self.blocks)] for i in range(max(0, self.depth - len(self.first)))]
         return [*self.first[: self.depth], *cycle]
+
+    def limit(self, training: bool = False) -> int | None:
+        """Positions that it can tell apart; None: no end. Scattered ones are as many as there are places to draw."""
+        table = self.embedding.limit
+        if not self.scatter:
+            return table
+        used = None if table is None else -(-table // SPACING)
+        return min(self.scatter, used or self.scatter) if training else used
 
     @model_validator(mode="after")
     def check(self) -> Self:

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Protocol, overload
 
 import numpy as np
 
-from regard.core.model import Model
+from regard.core.model import ModelSpec
 from regard.data.corpus import SPLITS, CorpusSpec, Split
 from regard.data.lexicon import APART, NAME, SHARED, Lexicon
 from regard.data.log import Log
@@ -198,7 +198,7 @@ class Prepared:
         """Positions of the stacks of the model that it was made ready for, as it is trained."""
         return dict(self.facts["limits"][0])
 
-    def suits(self, model: Model) -> bool:
+    def suits(self, model: ModelSpec) -> bool:
         """Whether it was made ready for a model with as many positions."""
         return bool(self.facts["limits"] == _limits(model))
 
@@ -296,7 +296,7 @@ def prepare(
     root: Path,
     folder: Path,
     known: Lexicon | None = None,
-    model: Callable[[Lexicon], Model] | None = None,
+    model: Callable[[Lexicon], ModelSpec] | None = None,
 ) -> tuple[Prepared, Log]:
     """Read a corpus, learn its tokens, and write both to a folder; the log says what became of every line.
 
@@ -418,7 +418,7 @@ def check(samples: Iterable[Sample], wants: Wants, lexicon: Lexicon, split: str)
                 )
 
 
-def _limits(model: Model) -> list[dict[str, int]]:
+def _limits(model: ModelSpec) -> list[dict[str, int]]:
     return [model.limits(training=True), model.limits()]
 
 

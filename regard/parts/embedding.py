@@ -31,6 +31,21 @@ class Tokens(EmbeddingSpec):
     norm: NormSpec | None = None
     dropout: Rate = 0.0
 
+    @property
+    def token_count(self) -> int:
+        return self.vocabulary
+
+    @property
+    def segment_count(self) -> int:
+        return self.segments
+
+    @property
+    def limit(self) -> int | None:
+        return None if self.position is None else self.position.limit
+
+    def resize(self, tokens: int) -> Self:
+        return self.replace(vocabulary=tokens)
+
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
         divides(self.copies, width, "copies", "width", fixed=True)
         size = self.size or width // self.copies
@@ -44,7 +59,6 @@ class Embedding(Part):
     """Inputs to vectors; `table` holds the token vectors that a head or another stack may use too."""
 
     table: nn.Embedding | None
-    limit: int | None = None  # positions that it has vectors for; None: no end
 
     def measure(self, inputs: Tensor) -> tuple[int, int]:
         """Rows and positions that the inputs will make."""
@@ -65,7 +79,6 @@ class TokenEmbedding(Embedding):
             self.__dict__["tokens"] = table
         self.project = nn.Linear(size, part, bias=False) if size != part else None
         self.position: nn.Module | None = build_optional(spec.position, width)
-        self.limit = None if spec.position is None else spec.position.limit
         self.segments = nn.Embedding(spec.segments, width) if spec.segments else None
         self.norm: nn.Module | None = build_optional(spec.norm, width)
 
@@ -102,6 +115,25 @@ class Spelled(EmbeddingSpec):
     words: EmbeddingSpec
     letters: StackSpec
 
+    @property
+    def token_count(self) -> int | None:
+        return self.words.token_count
+
+    @property
+    def letter_count(self) -> int | None:
+        return self.letters.embedding.token_count
+
+    @property
+    def segment_count(self) -> int:
+        return self.words.segment_count
+
+    @property
+    def limit(self) -> int | None:
+        return self.words.limit
+
+    def resize(self, tokens: int) -> Self:
+        return self.replace(words=self.words.resize(tokens))
+
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
         if self.letters.width >= width:
             raise SpecError(
@@ -118,7 +150,6 @@ class SpelledEmbedding(Embedding):
         super().__init__()
         self.words: Embedding = spec.words.build(width - spec.letters.width, table)  # type: ignore[assignment]
         self.letters = spec.letters.build()
-        self.limit = self.words.limit
 
     @property
     def table(self) -> nn.Embedding | None:  # type: ignore[override]
@@ -187,6 +218,10 @@ class Patches(EmbeddingSpec):
     def count(self) -> int:
         return (self.image // self.patch) ** 2
 
+    @property
+    def limit(self) -> int:
+        return self.count + self.first
+
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
         return PatchEmbedding(self, width)
 
@@ -199,16 +234,15 @@ class PatchEmbedding(Embedding):
         super().__init__()
         self.spec = spec
         self.project = nn.Linear(spec.channels * spec.patch**2, width)
-        self.limit = spec.count + spec.first
         self.first = nn.Parameter(torch.zeros(1, 1, width)) if spec.first else None
-        self.position = nn.Parameter(torch.zeros(1, spec.count + spec.first, width))
+        self.position = nn.Parameter(torch.zeros(1, spec.limit, width))
 
     def measure(self, inputs: Tensor) -> tuple[int, int]:
         spec = self.spec
         wanted = (spec.channels, spec.image, spec.image)
         if inputs.dim() != 4 or inputs.shape[1:] != wanted:
             raise InputError(f"images have shape (rows, *{wanted}), not {tuple(inputs.shape)}")
-        return inputs.shape[0], spec.count + spec.first
+        return inputs.shape[0], spec.limit
 
     def forward(self, inputs: Tensor, view: View) -> Tensor:
         squares = F.unfold(inputs, self.spec.patch, stride=self.spec.patch)  # (rows, channels * patch², patches)

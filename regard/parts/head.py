@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +32,17 @@ class Vocabulary(HeadSpec):
     scale: bool = False  # divide by √width, as T5 does with a tied table
     directions: Size = 1  # parts of the vector that each predict a word of their own
 
+    @property
+    def direction_count(self) -> int:
+        return self.directions
+
+    @property
+    def layer(self) -> str | None:
+        return self.transform
+
+    def resize(self, tokens: int) -> Self:
+        return self if self.size is None else self.replace(size=tokens)
+
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
         if table is None and (self.tied or self.size is None):
             raise SpecError("head: there is no table of token vectors to tie to or to take the size from", "size=…")
@@ -45,6 +56,8 @@ class Vocabulary(HeadSpec):
 
 
 class VocabularyHead(WordHead):
+    before = ("dense", "norm")
+
     def __init__(self, spec: Vocabulary, width: int, table: nn.Embedding | None) -> None:
         super().__init__()
         self.spec = spec
@@ -84,13 +97,19 @@ class Transformed(HeadSpec):
     dense_bias: bool = True
     norm: NormSpec | None = None
 
-    def layer(self) -> dict[str, Any]:
+    @property
+    def layer(self) -> str:
+        return self.activation
+
+    def layer_settings(self) -> dict[str, Any]:
         """The settings of that layer, for another head that is to have the same."""
         return {name: getattr(self, name) for name in Transformed.model_fields if name != "kind"}
 
 
 class TransformedHead(Part):
     """norm(f(dense x)), as far as that is there."""
+
+    before = ("dense", "norm")
 
     def __init__(self, spec: Transformed, width: int) -> None:
         super().__init__()
@@ -143,14 +162,21 @@ class Classes(Transformed):
     dropout: Rate = 0.0
     bias: bool = True
 
+    @property
+    def label_count(self) -> int:
+        return self.classes
+
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
         return ClassesHead(self, width)
 
 
 class ClassesHead(Part):
+    before = ("pooler.dense", "pooler.norm")
+    by_label = ("classes",)
+
     def __init__(self, spec: Classes, width: int) -> None:
         super().__init__()
-        self.pooler = PoolerHead(Pooler(pool=spec.pool, **spec.layer()), width)
+        self.pooler = PoolerHead(Pooler(pool=spec.pool, **spec.layer_settings()), width)
         self.dropout = spec.dropout
         self.classes = nn.Linear(width, spec.classes, bias=spec.bias)
 
@@ -165,11 +191,17 @@ class Tags(Transformed):
     tags: Size
     dropout: Rate = 0.0
 
+    @property
+    def label_count(self) -> int:
+        return self.tags
+
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
         return TagsHead(self, width)
 
 
 class TagsHead(TransformedHead):
+    by_label = ("tags",)
+
     def __init__(self, spec: Tags, width: int) -> None:
         super().__init__(spec, width)
         self.dropout = spec.dropout
@@ -186,11 +218,20 @@ class Dual(HeadSpec):
     answer: HeadSpec
     words: HeadSpec
 
+    @property
+    def label_count(self) -> int | None:
+        return self.answer.label_count
+
+    def resize(self, tokens: int) -> Self:
+        return self.replace(words=self.words.resize(tokens))
+
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
         return DualHead(self, width, table)
 
 
 class DualHead(WordHead):
+    by_label = ("answer.classes", "answer.tags")
+
     def __init__(self, spec: Dual, width: int, table: nn.Embedding | None) -> None:
         super().__init__()
         self.answer, self.words = spec.answer.build(width, table), spec.words.build(width, table)

@@ -160,7 +160,7 @@ def _name_corpus(run: Run) -> str:
 
 def _model(noun: str) -> str:
     spec = Run.open(Path(split_noun(noun)[0])).spec
-    return str(spec.start if spec.model is None else spec.model["kind"])
+    return str(spec.start if spec.model is None else spec.model.name)
 
 
 def _format(value: float) -> str:

@@ -13,38 +13,32 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
-from typing import Any, ClassVar, Literal, Self
+from typing import Any
 
-import torch
 import yaml
-from pydantic import field_validator, model_validator
+from torch import Tensor
 
 import regard
 import regard.tasks  # noqa: F401  enters every task
 from regard.config import Document, read
-from regard.core.model import Model, ModelSpec
-from regard.core.spec import Count, FileName, Spec, explain_unknown, show_value
-from regard.data.batches import BatchSpec
-from regard.data.corpus import CorpusSpec
+from regard.core.spec import show_value
 from regard.data.lexicon import Lexicon
 from regard.data.prepared import REPORT, Prepared, discard, ours, prepare
-from regard.data.tokenizer import TokenizerSpec
 from regard.errors import Busy, CheckpointError, RegardError, SpecError
 from regard.host.files import ASIDE, explain_disk_errors, remove, replace
-from regard.host.machine import Device, device, versions
-from regard.models import families, preset, presets
-from regard.runs.load import load_bundle
+from regard.host.machine import device, versions
+from regard.runs.assembly import Assembly
 from regard.runs.resolve import RUN, no_run
+from regard.runs.spec import RunSpec
+from regard.runs.start import Start, load_start
 from regard.tasks.bundle import Bundle
-from regard.tasks.task import Task, TaskSpec
-from regard.tasks.translation import TranslationTaskSpec
-from regard.train.adapt import Fresh, freeze
+from regard.tasks.task import TaskSpec
 from regard.train.checkpoint import Checkpoint, Store
 from regard.train.listener import Listener
-from regard.train.trainer import Trainer, TrainSpec, fill
+from regard.train.trainer import Trainer, generators, restore_generators
 
 PREPARING = "preparing"  # is there while a run is being made: what stands beside it is ours
 MADE = "regard is making a run here: data, start and run.json beside this file are its own.\n"
@@ -52,127 +46,6 @@ MADE = "regard is making a run here: data, start and run.json beside this file a
 CHANGEABLE = ("train.", "device", "task.search.")
 FIXED = ("train.optimizer.kind", "train.adapt")  # among those: what the optimizer remembers, and the adapters' shapes
 PLACES = ("out", "data", "start")  # where things are, which a run that was moved doesn't know
-LAYER = r"head\.(pooler\.)?(dense|norm)\."  # weights before the answer
-LABELLED = r"head\.(answer\.)?(classes|tags)\."  # weights with a row for each label
-
-
-class RunSpec(Spec):
-    """All that a run is made of."""
-
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
-    kind: Literal["run"] = "run"
-    task: TaskSpec = TranslationTaskSpec()
-    data: FileName = "."  # where the corpus's files are looked for
-    corpus: CorpusSpec
-    tokenizer: TokenizerSpec = TokenizerSpec()
-    batches: BatchSpec = BatchSpec()
-    model: dict[str, Any] | None = None  # a preset's name as its kind, and changes to it; or a whole spec, kind `model`
-    start: FileName | None = None  # a run, or a folder in Hugging Face layout, whose model is trained further
-    train: TrainSpec
-    seed: Count = 1
-    device: Device = "auto"
-    out: FileName
-
-    @model_validator(mode="after")
-    def check(self) -> Self:
-        if (self.model is None) == (self.start is None):
-            have = "neither" if self.model is None else "both"
-            raise ValueError(f"a model to begin with, or a start to go on from: there are {have}")
-        if self.train.adapt is not None and self.start is None:
-            raise ValueError("train.adapt: adapters change a model that was trained; try start=RUN")
-        if self.tokenizer.dropout and not isinstance(self.task, TranslationTaskSpec):
-            raise ValueError(f"tokenizer.dropout: only translation cuts words anew, and the task is {self.task.kind}")
-        return self
-
-    @field_validator("model", mode="before")
-    @classmethod
-    def known(cls, value: Any) -> Any:
-        """Validate the settings with the family's own rules, so that each problem is told where it stands."""
-        chosen = {"kind": value} if isinstance(value, str) else value
-        if not isinstance(chosen, dict):
-            return chosen
-        name, changes = chosen.get("kind"), {key: item for key, item in chosen.items() if key != "kind"}
-        if name == "model":
-            ModelSpec.model_validate(chosen)
-        elif not isinstance(name, str) or name not in presets():
-            raise ValueError(
-                f"no preset is called {show_value(name)}{explain_unknown(name, ['model', *presets()])['hint']}"
-            )
-        else:
-            family = presets()[name]
-            settings = family.settings.model_validate(family.tree(name, changes))
-            try:
-                family.compose(settings).build("meta")
-            except SpecError as error:
-                raise ValueError(str(error)) from None
-        return chosen
-
-
-def compose(settings: Mapping[str, Any], lexicon: Lexicon) -> ModelSpec:
-    """The model that a run file asks for, for the tokens that it reads and writes."""
-    source, target = (len(part) for part in lexicon.tokenizers)
-    name, changes = settings["kind"], {key: item for key, item in settings.items() if key != "kind"}
-    if name == "model":
-        spec = ModelSpec.parse(settings)
-    else:
-        given = changes.setdefault("vocabulary", target)
-        if given != target:
-            raise SpecError(
-                f"model.vocabulary: {given}, and the tokenizer has {target} tokens",
-                "leave model.vocabulary out: it follows from the tokenizer",
-            )
-        if source != target:
-            changes["source_vocabulary"] = source
-        spec = preset(name, **changes)
-    sizes = {"encoder": source if spec.decoder is not None else target, "decoder": target}
-    for side, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
-        held = sizes[side] if stack is None else stack.embedding.fields().get("vocabulary")
-        if held != sizes[side]:
-            raise SpecError(f"model.{side}.embedding.vocabulary: {held}, and the tokenizer has {sizes[side]} tokens")
-    return spec
-
-
-def family_of(spec: RunSpec, lexicon: Lexicon) -> dict[str, Any] | None:
-    """A run's model as its family describes it, for those who write it out; None for a model of one's own."""
-    if spec.model is None or spec.model["kind"] == "model":
-        return None
-    name, changes = spec.model["kind"], {key: item for key, item in spec.model.items() if key != "kind"}
-    family = presets()[name]
-    settings = family.settings.parse(family.tree(name, changes | {"vocabulary": len(lexicon.tokenizers[1])}))
-    return dict(settings.model_dump(mode="json"))
-
-
-def suit_task(spec: RunSpec, origin: ModelSpec | None = None) -> TaskSpec:
-    """A run's task as its model can learn it; `origin`: the model that it goes on from."""
-    chosen = spec.model
-    if origin is None and chosen is not None:
-        changes = {key: item for key, item in chosen.items() if key != "kind"}
-        origin = ModelSpec.parse(chosen) if chosen["kind"] == "model" else preset(chosen["kind"], **changes)
-    assert origin is not None
-    return spec.task.adapt_to(origin)
-
-
-def describe_model(spec: RunSpec, lexicon: Lexicon, origin: Bundle | None = None) -> ModelSpec:
-    """A run's model, made for its task."""
-    if origin is None:
-        assert spec.model is not None
-        task, model = suit_task(spec), compose(spec.model, lexicon)
-        family = family_of(spec, lexicon)
-    else:
-        task, family = suit_task(spec, origin.model.spec), origin.family
-        model = grow(origin.model.spec, *map(len, lexicon.tokenizers))
-    return task.fit_model(give_head(model, task, family), lexicon)
-
-
-def give_head(model: ModelSpec, task: TaskSpec, settings: Mapping[str, Any] | None) -> ModelSpec:
-    """A model with its family's own head for a task, unless its head is of that kind; whoever knows the family knows
-    this head too, so what was trained here can be sent out.
-    """
-    if settings is None or task.head is None or (model.head is not None and model.head.kind == task.head):
-        return model
-    family = families()[str(settings.get("kind"))]
-    make = family.heads.get(task.head)
-    return model if make is None else model.replace(head=make(family.settings.parse(settings)))
 
 
 @dataclass
@@ -181,6 +54,9 @@ class Run:
 
     folder: Path
     spec: RunSpec
+    # what this process made of it already: its data is read and verified once, its model is built once
+    _prepared: Prepared | None = field(default=None, repr=False, compare=False)
+    _begun: tuple[Trainer, dict[str, Tensor]] | None = field(default=None, repr=False, compare=False)
 
     @property
     def store(self) -> Store:
@@ -267,57 +143,45 @@ class Run:
         return remove(folder, lambda name: name in names or _half_written(name))
 
     def _prepare(self, report: Callable[[str], None], ready: Prepared | None) -> None:
-        spec, data = self.spec, self.folder / "data"
-        origin = None if spec.start is None else load_start(spec.start)
-        made = None if origin is None else origin.model.spec
-
-        def drawn(lexicon: Lexicon) -> Model:
-            return describe_model(spec, lexicon, origin).build("meta")
-
-        if ready is not None and ready.suits(drawn(ready.lexicon)):
+        """Make the corpus and the first model ready; the run file comes last, since a folder with it is a run."""
+        origin = None if self.spec.start is None else load_start(self.spec.start)
+        assembly = Assembly.make(self.spec, origin)
+        if ready is not None and ready.suits(assembly.with_words(ready.lexicon).model):
             own = ours(ready.folder)
-            shutil.copytree(ready.folder, data, ignore=lambda _, names: [name for name in names if not own(name)])
-            prepared = self.prepared()
+            skip = lambda _, names: [name for name in names if not own(name)]  # noqa: E731
+            shutil.copytree(ready.folder, self.folder / "data", ignore=skip)
         else:
-            known = origin.lexicon if origin is not None else like(spec)
-            if known is not None:
-                report(f"tokens: those of {spec.start or spec.tokenizer.like}")
-            limits = (spec.batches.longest, Path(spec.data), data)
-            prepared, log = prepare(spec.corpus, suit_task(spec, made), spec.tokenizer, *limits, known, drawn)
-            report(f"data: {log.summary()}")
-            if log.reasons:
-                report(f"data: every such line is in {data / REPORT}")
-        fresh = Fresh()
+            self._prepared = self._read_corpus(assembly, origin, report)
+        lexicon = self.prepared().lexicon
+        assembly = assembly.with_words(lexicon)
         if origin is None:
-            model = drawn(prepared.lexicon)
+            start = Start.draw(assembly, self.spec.seed)
         else:
-            model, fresh = self._begun(origin, prepared, report)
-        try_changes(model.spec, spec.train, fresh)
-        sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in prepared.lexicon.tokenizers))
-        report(f"model: {model.parameter_count():,} parameters, a vocabulary of {sizes}")
-        facts = {"versions": versions(), "data": prepared.digest, "config": self.digest}
+            start = Start.take_over(assembly, self.spec.seed, origin, lexicon)
+            start.keep(self.folder, lexicon, origin)
+        if origin is not None and start.fresh.whole:
+            report(f"model: new weights for {', '.join(start.fresh.whole)}")
+        count = start.model.parameter_count()
+        trainer = self._trainer(start, assembly.task)  # it finds what can't be frozen or adapted
+        self._begun = trainer, generators(trainer.model.device)
+        sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in lexicon.tokenizers))
+        report(f"model: {count:,} parameters, a vocabulary of {sizes}")
+        facts = {"versions": versions(), "data": self.prepared().digest, "config": self.digest}
         replace(self.folder / "run.json", json.dumps(facts, indent=1).encode())
-        self.write()  # last: a folder with it is a run
+        self.write()
 
-    def _begun(self, origin: Bundle, prepared: Prepared, report: Callable[[str], None]) -> tuple[Model, Fresh]:
-        """The model that a run goes on from, with a head for its task, kept in the run; and what is new in it."""
-        torch.manual_seed(self.spec.seed)
-        model = describe_model(self.spec, prepared.lexicon, origin).build()
-        assert origin.lexicon is not None
-        known = origin.model.state_dict()
-        if layer(origin.model.spec) != layer(model.spec):  # BERT's layer before the words isn't its pooler
-            known = {name: tensor for name, tensor in known.items() if not re.match(LAYER, name)}
-        if origin.lexicon.labels != prepared.lexicon.labels:  # the same row would stand for another label
-            known = {name: tensor for name, tensor in known.items() if not re.match(LABELLED, name)}
-        fresh = warm_up(model, known)
-        if fresh.whole:
-            report(f"model: new weights for {', '.join(fresh.whole)}")
-        state: dict[str, Any] = {"moment": {"ranking": []}, "family": origin.family, "fresh": asdict(fresh)}
-        kept = {"spec": model.spec.model_dump(mode="json"), "state": state}
-        more = {} if origin.origin is None else origin.origin.entries()
-        files = {**prepared.lexicon.files(), **more}
-        Store(self.folder / "start").save(0, {"model": model.state_dict()}, kept, files)
-        return model, fresh
+    def _read_corpus(self, assembly: Assembly, origin: Bundle | None, report: Callable[[str], None]) -> Prepared:
+        spec, data = self.spec, self.folder / "data"
+        known = borrow_lexicon(spec) if origin is None else origin.lexicon
+        if known is not None:
+            report(f"tokens: those of {spec.start or spec.tokenizer.like}")
+        limits = (spec.batches.longest, Path(spec.data), data)
+        fitted = lambda lexicon: assembly.with_words(lexicon).model  # noqa: E731
+        prepared, log = prepare(spec.corpus, assembly.task, spec.tokenizer, *limits, known, fitted)
+        report(f"data: {log.summary()}")
+        if log.reasons:
+            report(f"data: every such line is in {data / REPORT}")
+        return prepared
 
     def write(self) -> None:
         """Put the run file in its folder."""
@@ -380,42 +244,43 @@ class Run:
         return _facts(self.folder).get("config") == _digest(tree)
 
     def prepared(self) -> Prepared:
-        return Prepared.load(self.folder / "data", self.spec.tokenizer.dropout)
+        """The corpus as it was made ready; it is read and verified when it is first asked for."""
+        if self._prepared is None:
+            self._prepared = Prepared.load(self.folder / "data", self.spec.tokenizer.dropout)
+        return self._prepared
 
-    def task(self, prepared: Prepared, model: ModelSpec | None = None) -> Task[Any]:
-        """What is learned from the run's corpus; `model`: the one that it goes on from, if it does."""
-        return suit_task(self.spec, model).build(prepared, self.spec.batches, self.spec.seed)
+    def trainer(self, listeners: Sequence[Listener] = ()) -> Trainer:
+        """A trainer at the start of the run; the one that was made when it was begun, if that was just now."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            trainer, chance = begun
+            restore_generators(chance, trainer.model.device)  # whatever was drawn since belongs to others
+        elif self.spec.start is None:
+            assembly = self.assembly()
+            trainer = self._trainer(Start.draw(assembly, self.spec.seed), assembly.task)
+        else:
+            start = Start.recall(self.folder, self.spec.seed)
+            trainer = self._trainer(start, self.spec.task.adapt_to(start.model.spec))
+        trainer.listeners = listeners
+        return trainer
 
-    def _model(self, prepared: Prepared) -> tuple[Model, dict[str, Any]]:
-        """The model as the run begins with it, and what is known of it: its family's settings, what is new in it."""
-        torch.manual_seed(self.spec.seed)
-        if self.spec.start is None:
-            return describe_model(self.spec, prepared.lexicon).build(), {
-                "family": family_of(self.spec, prepared.lexicon)
-            }
-        first = Store(self.folder / "start").latest()
-        if first is None:
-            raise CheckpointError(f"{self.folder}/start: the model that it began from is missing or damaged")
-        model = ModelSpec.parse(first.json("spec")).build()
-        fill(model, first.tensors("model"), f"{first.path}/model.safetensors")
-        return model, first.json("state")
+    def assembly(self) -> Assembly:
+        """The task and the model of a run that begins from nothing."""
+        return Assembly.make(self.spec).with_words(self.prepared().lexicon)
 
-    def trainer(self, prepared: Prepared, listeners: Sequence[Listener] = ()) -> Trainer:
-        """A trainer at the start of the run."""
-        model, known = self._model(prepared)
-        facts = {"config": self.digest, "data": prepared.digest, "versions": versions(), "family": known.get("family")}
-        facts["identity"] = self.identity
-        identity = facts | {"task": suit_task(self.spec, model.spec).model_dump()}
+    def _trainer(self, start: Start, task: TaskSpec) -> Trainer:
+        prepared = self.prepared()
+        facts = {"config": self.digest, "data": prepared.digest, "versions": versions(), "family": start.family}
         return Trainer(
-            model.to(device(self.spec.device)),
-            self.task(prepared, model.spec),
+            start.model.to(device(self.spec.device)),
+            task.build(prepared, self.spec.batches, self.spec.seed),
             self.spec.train,
-            listeners,
+            (),
             self.store,
             prepared.lexicon.files(),
-            identity,
+            {**facts, "identity": self.identity, "task": task.model_dump()},
             f"regard resume {quote(str(self.folder))}",
-            Fresh.read(known),
+            start.fresh,
         )
 
     @contextmanager
@@ -474,64 +339,6 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def like(spec: RunSpec) -> Lexicon | None:
+def borrow_lexicon(spec: RunSpec) -> Lexicon | None:
     """The lexicon of another run, where this one is to have the same tokens."""
     return None if spec.tokenizer.like is None else Prepared.load(Path(spec.tokenizer.like) / "data").lexicon
-
-
-def try_changes(spec: ModelSpec, train: TrainSpec, fresh: Fresh) -> None:
-    """Insist that what is to be frozen or adapted is there, before anything is written."""
-    model = spec.build("meta")
-    if train.freeze:
-        freeze(model, train.freeze)
-    if train.adapt is not None:
-        train.adapt.attach(model, fresh)
-
-
-def load_start(noun: str) -> Bundle:
-    """What another run, or a folder in Hugging Face layout, has to go on from."""
-    found = load_bundle(noun)
-    if found.lexicon is None:
-        raise CheckpointError(f"{noun}: there is no tokenizer in it, and training goes on with the same tokens")
-    found.model.float()
-    return found
-
-
-def grow(spec: ModelSpec, source: int, target: int) -> ModelSpec:
-    """A model's spec with room for so many tokens, if it has less."""
-    changes: dict[str, Any] = {}
-    for side, stack, size in (("encoder", spec.encoder, source), ("decoder", spec.decoder, target)):
-        held = None if stack is None else stack.embedding.fields().get("vocabulary")
-        if stack is not None and isinstance(held, int) and held < size:
-            changes[side] = stack.replace(embedding=stack.embedding.replace(vocabulary=size))
-    head = spec.head
-    if changes and head is not None and head.fields().get("size") is not None:
-        changes["head"] = head.replace(size=target)
-    return spec.replace(**changes) if changes else spec
-
-
-def layer(spec: ModelSpec) -> Any:
-    """What a head does to its states before the answer."""
-    settings = {} if spec.head is None else spec.head.fields()
-    return settings.get("transform", settings.get("activation"))
-
-
-def warm_up(model: Model, tensors: Mapping[str, torch.Tensor]) -> Fresh:
-    """Fill a model with all weights of another that fit; what it has beside them.
-
-    A table that has gained rows keeps the old ones. What isn't the head's must fit.
-    """
-    own, fresh, rows = model.state_dict(), list[str](), dict[str, int]()
-    for name, weight in own.items():
-        # a head that pools for its classes has the pooler that the model had alone
-        given = tensors.get(name, tensors.get(name.replace("head.pooler.", "head.")))
-        if given is not None and given.shape == weight.shape:
-            weight.copy_(given)
-        elif given is not None and given.shape[1:] == weight.shape[1:] and len(given) < len(weight):
-            weight[: len(given)].copy_(given)
-            rows[name] = len(given)
-        elif name.startswith("head.") or given is None:
-            fresh.append(name)
-        else:
-            raise CheckpointError(f"start: {name} has shape {tuple(given.shape)}, and {tuple(weight.shape)} is wanted")
-    return Fresh(tuple(fresh), rows)

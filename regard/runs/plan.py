@@ -23,7 +23,10 @@ from regard.data.log import Log
 from regard.data.prepared import prepare
 from regard.data.sample import Form, Sample
 from regard.host.machine import device, peak_memory
-from regard.runs.folder import RunSpec, describe_model, grow, like, load_start, suit_task
+from regard.runs.assembly import Assembly
+from regard.runs.folder import borrow_lexicon
+from regard.runs.spec import RunSpec
+from regard.runs.start import load_start
 from regard.train.listener import Listener, Step
 from regard.train.trainer import Moment, Trainer
 
@@ -94,22 +97,20 @@ def plan(document: Document) -> Forecast:
     with tempfile.TemporaryDirectory(prefix="regard-plan-") as folder:
         sampled = Sampled(whole=spec.corpus, policy=spec.corpus.policy)
         origin = None if spec.start is None else load_start(spec.start)
-        made = None if origin is None else origin.model.spec
-        known = like(spec) if origin is None else origin.lexicon
-        task = suit_task(spec, made)
+        assembly = Assembly.make(spec, origin)
+        known = borrow_lexicon(spec) if origin is None else origin.lexicon
         limits = (spec.batches.longest, Path(spec.data), Path(folder))
-        meta = lambda lexicon: describe_model(spec, lexicon, origin).build("meta")  # noqa: E731
-        prepared, _ = prepare(sampled, task, spec.tokenizer, *limits, known, meta)
+        fitted = lambda lexicon: assembly.with_words(lexicon).model  # noqa: E731
+        prepared, _ = prepare(sampled, assembly.task, spec.tokenizer, *limits, known, fitted)
         # a sample has fewer words than the corpus; the model gets as many as the run will have at most
         learned = spec.tokenizer.pieces in LEARNED and spec.tokenizer.like is None and origin is None
-        model_spec = describe_model(spec, prepared.lexicon, origin)
-        size = spec.tokenizer.vocabulary
-        model_spec = grow(model_spec, size, size) if learned else model_spec
+        model_spec, size = fitted(prepared.lexicon), spec.tokenizer.vocabulary
+        model_spec = model_spec.grow(size, size) if learned else model_spec
         torch.manual_seed(spec.seed)
         model = model_spec.build().to(device(spec.device))
         clock = Clock()
         measuring = spec.train.replace(steps=None, epochs=None, tokens=None, minutes=SECONDS / 60, evaluate=0)
-        Trainer(model, task.build(prepared, spec.batches, spec.seed), measuring, [clock]).run()
+        Trainer(model, assembly.task.build(prepared, spec.batches, spec.seed), measuring, [clock]).run()
         samples = len(prepared)
     first = min(WARM, len(clock.times) - 2)
     elapsed = clock.times[-1] - clock.times[first]
@@ -124,7 +125,7 @@ def plan(document: Document) -> Forecast:
         spec.train.epochs * total / speed if spec.train.epochs and total else None,
     ]
     seconds = min(budget for budget in budgets if budget is not None)
-    drawn = outline(model_spec, str(spec.start if spec.model is None else spec.model["kind"]))
+    drawn = outline(model_spec, str(spec.start if spec.model is None else spec.model.name))
     where = str(device(spec.device))
     state = drawn.state_bytes_per_token
     return Forecast(drawn.tree.name, drawn.parameters, state, where, peak_memory(), tokens, steps, total, seconds)

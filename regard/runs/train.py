@@ -70,8 +70,7 @@ def _train(run: Run, say: Report, others: Sequence[Listener], changed: bool = Fa
         listeners: list[Listener] = [Journal(run.folder / "metrics.jsonl"), *others]
         if Board.available():
             listeners.append(Board(run.folder / "tensorboard"))
-        prepared = run.prepared()
-        trainer = run.trainer(prepared, listeners)
+        prepared, trainer = run.prepared(), run.trainer(listeners)
         store = trainer.store
         assert store is not None
         store.warn = say

@@ -59,7 +59,7 @@ def _train(run: Run, prepared: Prepared, store: Store, stops: list[int]) -> tupl
         budget = {"steps": stops[-1], "epochs": None, "tokens": None, "minutes": None, "patience": 0}
         settings = run.spec.train.replace(**budget, evaluate=0, save=stop)
         spec = run.spec.replace(train=settings)
-        trainer = Run(run.folder, spec).trainer(prepared, [losses])
+        trainer = Run(run.folder, spec, prepared).trainer([losses])
         trainer.store = store
         torch.manual_seed(stop)  # whatever chance there is must come from the checkpoint
         newest = store.latest()

@@ -15,7 +15,7 @@ from regard.errors import SpecError
 from regard.mixers.turing import Turing
 from regard.models import families, preset, presets
 from regard.parts.feedforward import FeedForward
-from regard.runs.folder import RunSpec
+from regard.runs.spec import RunSpec
 from regard.train.optimizer import AdamW
 from regard.train.schedule import Cosine
 from regard.train.trainer import TrainSpec

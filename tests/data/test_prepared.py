@@ -129,7 +129,7 @@ def test_pieces_that_dropout_makes_smaller_never_outgrow_the_positions(tmp_path:
     spec, task = TokenizerSpec(vocabulary=60, dropout=0.9), TranslationTaskSpec()
     folders = (tmp_path, tmp_path / "data")
     position = {"kind": "learned", "context": 8}
-    model = preset("transformer-tiny", vocabulary=60, **SMALL, position=position).build("meta")
+    model = preset("transformer-tiny", vocabulary=60, **SMALL, position=position)
     prepared, _ = prepare(corpus, task, spec, 50, *folders, None, lambda _: model)
     place = next(task.build(prepared, BatchSpec(), 1).batches(0, 0))
     assert place.batch.source.shape[1] <= 8
@@ -164,7 +164,7 @@ def test_a_recurrence_that_reads_on_and_on_needs_positions_without_end() -> None
 
 def test_scattered_positions_end_with_their_places_in_training_and_with_their_table_in_use() -> None:
     def limits(**settings: Any) -> list[dict[str, int]]:
-        model = preset("decoder-tiny", vocabulary=20, **SMALL, **settings).build("meta")
+        model = preset("decoder-tiny", vocabulary=20, **SMALL, **settings)
         return [model.limits(training=True), model.limits()]
 
     assert limits(position="rotary") == [{}, {}]

@@ -292,12 +292,12 @@ def test_damaged_files_end_in_an_answer_or_an_error(folder: Path) -> None:
 LOADED = """
 import sys
 from pathlib import Path
-from regard.hub.load import imported
+from regard.hub.load import import_folder
 from regard.host.machine import peak_memory
 
-imported(Path(sys.argv[1]))  # whatever is loaded once, is loaded now
+import_folder(Path(sys.argv[1]))  # whatever is loaded once, is loaded now
 before = peak_memory()
-model = imported(Path(sys.argv[2])).model
+model = import_folder(Path(sys.argv[2])).model
 print(peak_memory() - before)
 """
 LARGE: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ import torch
 
 from regard.config import Document
 from regard.core.model import Model
-from regard.runs.folder import Run, describe_model
+from regard.runs.folder import Run
 from regard.tasks.routing import BALANCE
 from regard.tasks.task import Task, TaskSpec
 from tests.test_tasks import RUNS
@@ -22,8 +22,7 @@ def learned(name: str, folder: Path, balance: str) -> tuple[Model, Task[Any]]:
     words = ["model.dropout=0.0", *(["task.dropout=0.0"] if name in ("classification", "tagging") else [])]
     task = {"task": {"kind": name, **(found if isinstance(found := RUNS[name]["task"], dict) else {})}}
     run = Run.begin(Document({**usual, **RUNS[name], **task, "out": str(folder / "run")}).change(words))
-    prepared = run.prepared()
-    spec = describe_model(run.spec, prepared.lexicon)
+    spec = run.assembly().model
     experts = {"kind": "experts", "hidden": 8, "experts": 4, "top": 1, "balance": balance}
     stacks = {
         side: stack.replace(blocks=tuple(block.replace(ffn=experts) for block in stack.blocks))
@@ -31,7 +30,7 @@ def learned(name: str, folder: Path, balance: str) -> tuple[Model, Task[Any]]:
         if stack is not None
     }
     torch.manual_seed(0)
-    return spec.replace(**stacks).build().train(), run.task(prepared)
+    return spec.replace(**stacks).build().train(), run.trainer().task
 
 
 def batch_of(task: Task[Any]) -> Any:

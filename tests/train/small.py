@@ -39,7 +39,7 @@ def begun(out: Path, *words: str, model: str = "transformer") -> Run:
 def trainer(run: Run, *listeners: Listener) -> Trainer:
     """A trainer of a run, at its start or at its newest checkpoint."""
     heard: Sequence[Listener] = [Journal(run.folder / "metrics.jsonl"), *listeners]
-    found = run.trainer(run.prepared(), heard)
+    found = run.trainer(heard)
     newest = run.store.latest()
     if newest is not None:
         found.restore(newest)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from regard.core.model import Model
-from regard.errors import Busy, CheckpointError, Divergence, InputError, RegardError, SpecError, Stopped
+from regard.errors import Busy, CheckpointError, Divergence, InputError, RegardError, RegardWarning, SpecError, Stopped
 from regard.lens.screen import Screen
 from regard.runs.average import average
 from regard.runs.folder import Run
@@ -361,15 +361,15 @@ def test_all_that_is_ranked_is_saved(tmp_path: Path) -> None:
 
 
 def test_a_ranking_from_before_that_names_what_is_not_there_is_mended(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     run = begun(tmp_path / "run", "train.steps=8", "train.evaluate=4", "train.best=3")
     ready = judged(run, [2, 1])
     ready.run()
     ready.moment.ranking, ready.saved = [(math.nan, 4), (5.0, 6), (2.0, 4), (1.0, 8)], -1
     ready.save()
-    assert resolve(f"{run.folder}@best").step == 4
-    assert "step-6 validated best and isn't there; step-4 is used" in capsys.readouterr().err
+    with pytest.warns(RegardWarning, match="step-6 validated best and isn't there; step-4 is used"):
+        assert resolve(f"{run.folder}@best").step == 4
     assert average(run.folder, best=2)[1] == [4, 8]
     again = trainer(run)
     assert again.moment.ranking == [(2.0, 4), (1.0, 8)]
@@ -538,7 +538,7 @@ def test_a_checkpoint_of_another_model_is_told_name_by_name(tmp_path: Path) -> N
     newest = small.store.latest()
     assert newest is not None
     with pytest.raises(CheckpointError, match=r"encoder.*: shape \(16, 16\), and the model's is \(32, 32\)") as error:
-        large.trainer(large.prepared()).restore(newest)
+        large.trainer().restore(newest)
     assert error.value.status == 4
 
 

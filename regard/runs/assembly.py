@@ -1,0 +1,78 @@
+"""A run's task and model, made for each other: from settings, from words, and from the model that it goes on from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from regard.core.model import ModelSpec
+from regard.data.lexicon import Lexicon
+from regard.errors import SpecError
+from regard.models import families
+from regard.runs.spec import ModelChoice, RunSpec
+from regard.tasks.bundle import Bundle
+from regard.tasks.task import TaskSpec
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """What is learned, by which model, and how that model's family describes it. It is made once for a run."""
+
+    task: TaskSpec  # as this model can learn it
+    model: ModelSpec
+    family: Mapping[str, Any] | None  # its settings; None: a model of one's own
+    choice: ModelChoice | None  # None: it goes on from a model that was trained before
+
+    @classmethod
+    def make(cls, spec: RunSpec, origin: Bundle | None = None) -> Assembly:
+        """Before the words are known; `origin`: the model that the run goes on from, if it does."""
+        if origin is not None:
+            model, family = origin.model.spec, origin.family
+        else:
+            assert spec.model is not None
+            model, chosen = spec.model.spec, spec.model.family
+            family = None if chosen is None else chosen.model_dump(mode="json")
+        return cls(spec.task.adapt_to(model), model, family, spec.model if origin is None else None)
+
+    def with_words(self, lexicon: Lexicon) -> Assembly:
+        """The same with a vector for each token, and the head that the task needs for its labels."""
+        source, target = (len(part) for part in lexicon.tokenizers)
+        family = self.family
+        if self.choice is None:
+            model = self.model.grow(source, target)
+        else:
+            insist_on_vocabulary(self.choice, source, target)
+            model = self.model if family is None else self.model.resize(source, target)
+            family = None if family is None else {**family, "vocabulary": target}
+        model = self.task.fit_model(give_head(model, self.task, family), lexicon)
+        return replace(self, model=model, family=family)
+
+
+def insist_on_vocabulary(choice: ModelChoice, source: int, target: int) -> None:
+    """Refuse a model that was told to have another number of tokens than the tokenizers have."""
+    given = choice.settings.get("vocabulary", target)
+    if given != target:
+        raise SpecError(
+            f"model.vocabulary: {given}, and the tokenizer has {target} tokens",
+            "leave model.vocabulary out: it follows from the tokenizer",
+        )
+    if choice.family is not None:
+        return
+    spec = choice.spec
+    sizes = {"encoder": source if spec.decoder is not None else target, "decoder": target}
+    for side, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
+        held = sizes[side] if stack is None else stack.embedding.token_count
+        if held != sizes[side]:
+            raise SpecError(f"model.{side}.embedding.vocabulary: {held}, and the tokenizer has {sizes[side]} tokens")
+
+
+def give_head(model: ModelSpec, task: TaskSpec, settings: Mapping[str, Any] | None) -> ModelSpec:
+    """A model with its family's own head for a task, unless its head is of that kind; whoever knows the family knows
+    this head too, so what was trained here can be sent out.
+    """
+    if settings is None or task.head is None or (model.head is not None and model.head.kind == task.head):
+        return model
+    family = families()[str(settings.get("kind"))]
+    make = family.heads.get(task.head)
+    return model if make is None else model.replace(head=make(family.settings.parse(settings)))

@@ -1,0 +1,97 @@
+"""The run file: one tree of settings that says everything about a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import GetCoreSchemaHandler, model_validator
+from pydantic_core import CoreSchema, core_schema
+
+import regard.tasks  # noqa: F401  enters every task
+from regard.core.model import ModelSpec
+from regard.core.spec import Count, FileName, Spec, explain_unknown, show_value
+from regard.data.batches import BatchSpec
+from regard.data.corpus import CorpusSpec
+from regard.data.tokenizer import TokenizerSpec
+from regard.errors import SpecError
+from regard.host.machine import Device
+from regard.models import Settings, presets
+from regard.tasks.task import TaskSpec
+from regard.tasks.translation import TranslationTaskSpec
+from regard.train.trainer import TrainSpec
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """The model that a run file asks for: a preset with changes, or a whole spec of one's own.
+
+    It is composed and drawn here, once, so that each mistake is told at its place in the file. All else about a run's
+    model follows from this spec.
+    """
+
+    settings: dict[str, Any]  # as the file says it: a preset's name as its kind, and changes to it
+    spec: ModelSpec = field(compare=False)  # for the family's usual number of tokens
+    family: Settings | None = field(compare=False)  # None: the file describes a whole model, kind `model`
+
+    @property
+    def name(self) -> str:
+        """The preset, or `model`."""
+        return str(self.settings["kind"])
+
+    @classmethod
+    def read(cls, value: Any) -> ModelChoice:
+        """What a run file says, validated by the family's own rules."""
+        settings = {"kind": value} if isinstance(value, str) else value
+        if isinstance(settings, cls):
+            return settings
+        if not isinstance(settings, dict):
+            raise ValueError(f"a preset's name, or settings with a kind, and not {show_value(value)}")
+        name, changes = settings.get("kind"), {key: item for key, item in settings.items() if key != "kind"}
+        if name == "model":
+            return cls(settings, ModelSpec.model_validate(settings), None)
+        if not isinstance(name, str) or name not in presets():
+            hint = explain_unknown(name, ["model", *presets()])["hint"]
+            raise ValueError(f"no preset is called {show_value(name)}{hint}")
+        family = presets()[name]
+        chosen = family.settings.model_validate(family.tree(name, changes))
+        try:
+            spec = family.compose(chosen)
+            spec.build("meta")
+        except SpecError as error:
+            raise ValueError(str(error)) from None
+        return cls(settings, spec, chosen)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        dump = core_schema.plain_serializer_function_ser_schema(lambda choice: choice.settings)
+        return core_schema.no_info_plain_validator_function(cls.read, serialization=dump)
+
+
+class RunSpec(Spec):
+    """All that a run is made of."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kind: Literal["run"] = "run"
+    task: TaskSpec = TranslationTaskSpec()
+    data: FileName = "."  # where the corpus's files are looked for
+    corpus: CorpusSpec
+    tokenizer: TokenizerSpec = TokenizerSpec()
+    batches: BatchSpec = BatchSpec()
+    model: ModelChoice | None = None
+    start: FileName | None = None  # a run, or a folder in Hugging Face layout, whose model is trained further
+    train: TrainSpec
+    seed: Count = 1
+    device: Device = "auto"
+    out: FileName
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if (self.model is None) == (self.start is None):
+            have = "neither" if self.model is None else "both"
+            raise ValueError(f"a model to begin with, or a start to go on from: there are {have}")
+        if self.train.adapt is not None and self.start is None:
+            raise ValueError("train.adapt: adapters change a model that was trained; try start=RUN")
+        if self.tokenizer.dropout and not isinstance(self.task, TranslationTaskSpec):
+            raise ValueError(f"tokenizer.dropout: only translation cuts words anew, and the task is {self.task.kind}")
+        return self
