@@ -38,7 +38,7 @@ def evaluate(
     if out is not None and evaluation.texts is not None:
         put(out, "".join(f"{text}\n" for text in evaluation.texts).encode())
     if page is not None:
-        record_evaluation(page, nouns, files, how, evaluation.measures)
+        record_evaluation(page, nouns, files, evaluation)
 
 
 def show_measures(measures: dict[str, Any], as_json: bool) -> None:

@@ -61,9 +61,10 @@ def translate_lines(
 ) -> None:
     """Read lines, write translations in the same order; `given`: settings that aren't the model's."""
     from regard.data.lines import texts
-    from regard.runs.load import translators
+    from regard.decode.translator import ensemble
+    from regard.runs.load import load_translator
 
-    pipeline = translators(nouns)
+    pipeline = ensemble([load_translator(noun) for noun in nouns])
     settings = pipeline.settings(given)
     if style.attention and pipeline.unseeing is not None:
         print(f"regard: {pipeline.unseeing}", file=sys.stderr)

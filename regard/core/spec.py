@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -29,9 +29,12 @@ from regard.errors import SpecError
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
     from torch import nn
+
+    from regard.core.stack import StackSpec
 else:
     ModelMetaclass = type(BaseModel)
 
+Answers = Literal["words", "classes", "tags", "vectors"]  # what heads give
 Size = Annotated[int, Field(strict=True, ge=1, le=2**24)]
 Depth = Annotated[int, Field(strict=True, ge=1, le=4096)]
 Count = Annotated[int, Field(strict=True, ge=0, le=2**24)]
@@ -218,6 +221,11 @@ class FeedSpec(Spec):
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
 
+    @property
+    def nonlinearity(self) -> str | None:
+        """The activation between its two layers, if it is of that make."""
+        return None
+
     def build(self, width: int) -> nn.Module:
         raise NotImplementedError
 
@@ -233,8 +241,8 @@ class EmbeddingSpec(Spec):
         return None
 
     @property
-    def letter_count(self) -> int | None:
-        """How many letters it knows; None: it doesn't spell words."""
+    def speller(self) -> StackSpec | None:
+        """The stack that reads the letters of words; None: it doesn't spell."""
         return None
 
     @property
@@ -249,6 +257,10 @@ class EmbeddingSpec(Spec):
 
     def resize(self, tokens: int) -> Self:
         """The same for so many tokens, where it reads tokens."""
+        return self
+
+    def respell(self, letters: int) -> Self:
+        """The same for so many letters, where it spells words."""
         return self
 
     def build(self, width: int, table: nn.Embedding | None = None) -> nn.Module:
@@ -287,6 +299,7 @@ class HeadSpec(Spec):
     """What turns the last hidden vectors into an answer."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    answers: ClassVar[Answers] = "vectors"
 
     @property
     def label_count(self) -> int | None:
@@ -301,6 +314,15 @@ class HeadSpec(Spec):
     @property
     def layer(self) -> str | None:
         """The activation of the layer before its answer, which makes that layer's weights what they are."""
+        return None
+
+    def layer_settings(self) -> dict[str, Any]:
+        """How it gathers states and what layer it has before the answer, for another head that is to have the same."""
+        return {}
+
+    @property
+    def word_head(self) -> HeadSpec | None:
+        """The part of it that scores words, if there is one."""
         return None
 
     def resize(self, tokens: int) -> Self:

@@ -81,10 +81,9 @@ class Imported:
     @property
     def labels(self) -> list[str]:
         """What the classes or tags of its head are called."""
-        fields = {} if self.model.spec.head is None else self.model.spec.head.fields()
         told = self.plan.config.get("id2label")
         named = told if isinstance(told, dict) else {}
-        count = fields.get("classes", fields.get("tags", 0))
+        count = 0 if self.model.spec.head is None else self.model.spec.head.label_count or 0
         names = [str(named.get(str(n), named.get(n, f"LABEL_{n}"))) for n in range(count)]
         if len(set(names)) < count:
             twice = next(name for name in names if names.count(name) > 1)
@@ -255,7 +254,7 @@ def of_one_type(tensors: dict[str, Tensor], model: Model) -> dict[str, Tensor]:
 def insist_on_vectors(where: str, spec: ModelSpec, words: tuple[Tokenizer, Tokenizer]) -> None:
     """Refuse a tokenizer with tokens that its model has no vectors for."""
     for side, stack, tokenizer in zip(("encoder", "decoder"), (spec.encoder, spec.decoder), words, strict=True):
-        held = None if stack is None else stack.embedding.fields().get("vocabulary")
+        held = None if stack is None else stack.embedding.token_count
         numbers = tokenizer.engine.get_vocab()
         beyond = [] if held is None else sorted((n, token) for token, n in numbers.items() if n >= held)
         if beyond:

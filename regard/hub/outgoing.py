@@ -65,7 +65,7 @@ def make_files(given: Bundle, lexicon: Lexicon, plan: FamilyMatch) -> dict[str, 
     }
     if task.kind != "masking":  # where a text that spells a mask means one
         trees["tokenizer_config.json"]["split_special_tokens"] = True  # what spells a special token is text, as here
-    if translates(task) or task.kind == "language":
+    if task.writes:
         trees["generation_config.json"] = keys | ({"num_beams": 5, "max_length": 512} if translates(task) else {})
     return {name: dump(content) for name, content in trees.items()}
 
@@ -94,7 +94,7 @@ def dump(tree: Any) -> bytes:
 
 
 def translates(task: TaskSpec) -> bool:
-    return task.form == "pairs" and task.kind != "embedding"
+    return task.form == "pairs" and task.writes
 
 
 def name_labels(labels: list[str]) -> Tree:
@@ -117,7 +117,7 @@ def relabel(config: Tree, task: TaskSpec, lexicon: Lexicon) -> Tree:
 
 def ends(config: Mapping[str, Any], task: TaskSpec, lexicon: Lexicon) -> Tree:
     """Numbers that training here gave a meaning to, where nothing that came gives them one."""
-    if not translates(task) and task.kind != "language":
+    if not task.writes:
         return {}
     target = lexicon.tokenizers[1]
     told = {"bos_token_id": target.begin, "eos_token_id": target.end}
@@ -127,7 +127,7 @@ def ends(config: Mapping[str, Any], task: TaskSpec, lexicon: Lexicon) -> Tree:
 def generating(origin: Origin, config: Mapping[str, Any], task: TaskSpec) -> dict[str, bytes]:
     """generation_config.json, once it knows the end that training here gave."""
     came, name = origin.json("generation_config.json"), "generation_config.json"
-    if not came or came.get("eos_token_id") is not None or (not translates(task) and task.kind != "language"):
+    if not came or came.get("eos_token_id") is not None or not task.writes:
         return {}
     return {name: dump(came | {"eos_token_id": config["eos_token_id"]})}
 
@@ -136,7 +136,7 @@ def inputs(given: Bundle) -> Tree:
     """Which of a tokenizer's outputs the model takes, where those aren't the usual ones."""
     stack = given.model.spec.encoder or given.model.spec.decoder
     assert stack is not None
-    if not stack.embedding.fields().get("segments"):
+    if not stack.embedding.segment_count:
         return {}
     return {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
 
@@ -226,7 +226,7 @@ def template(task: TaskSpec, tokenizer: Tokenizer) -> Tree:
 
     first, second = ({"Sequence": {"id": name, "type_id": side}} for side, name in enumerate("AB"))
     opening = [] if translates(task) else [special("begin", 0)]
-    closing = [] if task.kind == "language" else ["separator" if task.fields().get("joined") else "end"]
+    closing = task.closing
     middle = "separator" if "separator" in tokens else "end"
     return {
         "type": "TemplateProcessing",

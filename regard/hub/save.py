@@ -46,7 +46,7 @@ def match_model(spec: ModelSpec, settings: Mapping[str, Any], name: str) -> Fami
     family = families()[str(settings.get("kind"))]
     stack = spec.decoder or spec.encoder
     assert stack is not None
-    changed = {**settings, "vocabulary": stack.embedding.fields().get("vocabulary", settings.get("vocabulary"))}
+    changed = {**settings, "vocabulary": stack.embedding.token_count or settings.get("vocabulary")}
     if "head" in settings:
         changed["head"] = spec.head
     chosen = family.settings.parse(changed)

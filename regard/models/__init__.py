@@ -38,7 +38,7 @@ class Family(Generic[S]):
     compose: Callable[[S], ModelSpec]
     presets: Mapping[str, Mapping[str, Any]]
     layouts: Mapping[str, Layout] = field(default_factory=dict)  # of Hugging Face checkpoints, by their model type
-    heads: Mapping[str, Callable[[S], HeadSpec]] = field(default_factory=dict)  # how it makes a head of some kind
+    heads: Mapping[str, Callable[[S], HeadSpec]] = field(default_factory=dict)  # how it makes a head for some answers
 
     def preset(self, name: str, overrides: Mapping[str, Any]) -> ModelSpec:
         return self.compose(self.settings.parse(self.tree(name, overrides)))

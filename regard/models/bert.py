@@ -168,5 +168,5 @@ family = Family(
         "minilm-l6": {"width": 384, "depth": 6, "heads": 12},
     },
     {"bert": layout},
-    {"vocabulary": words, "classes": lambda _: Classes(classes=1, dense=True)},
+    {"words": words, "classes": lambda _: Classes(classes=1, dense=True)},
 )

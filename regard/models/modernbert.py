@@ -198,7 +198,7 @@ family = Family(
     {"modernbert-base": {}, "modernbert-large": {"width": 1024, "depth": 28, "hidden": 2624}},
     {"modernbert": layout},
     {
-        "vocabulary": words,
+        "words": words,
         "classes": lambda s: Classes(classes=1, pool="mean", **layer(s.head_activation or s.activation, s.eps)),
         "tags": lambda s: Tags(tags=1, **layer(s.head_activation or s.activation, s.eps)),
     },

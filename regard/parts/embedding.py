@@ -120,8 +120,8 @@ class Spelled(EmbeddingSpec):
         return self.words.token_count
 
     @property
-    def letter_count(self) -> int | None:
-        return self.letters.embedding.token_count
+    def speller(self) -> StackSpec:
+        return self.letters
 
     @property
     def segment_count(self) -> int:
@@ -133,6 +133,9 @@ class Spelled(EmbeddingSpec):
 
     def resize(self, tokens: int) -> Self:
         return self.replace(words=self.words.resize(tokens))
+
+    def respell(self, letters: int) -> Self:
+        return self.replace(letters=self.letters.replace(embedding=self.letters.embedding.resize(letters)))
 
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
         if self.letters.width >= width:

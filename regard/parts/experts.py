@@ -36,6 +36,10 @@ class Experts(FeedSpec):
     normalise: bool = True  # the chosen weights sum to 1
     scale: Positive = 1.0
 
+    @property
+    def nonlinearity(self) -> str:
+        return self.activation
+
     @model_validator(mode="after")
     def check(self) -> Self:
         if self.experts % self.groups:

@@ -34,6 +34,10 @@ class FeedForward(FeedSpec):
     bias: bool = True
     dropout: Rate = 0.0  # on the hidden layer
 
+    @property
+    def nonlinearity(self) -> str:
+        return self.activation
+
     def build(self, width: int) -> Part:
         return FeedForwardLayer(self, width)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.core.mask import average
 from regard.core.mixer import Part
 from regard.core.model import Factors, WordHead
-from regard.core.spec import HeadSpec, NormSpec, Rate, Size, build_optional
+from regard.core.spec import Answers, HeadSpec, NormSpec, Rate, Size, build_optional
 from regard.core.view import View
 from regard.errors import SpecError
 from regard.parts.feedforward import ACTIVATIONS, Activation
@@ -23,6 +23,7 @@ class Vocabulary(HeadSpec):
     """One score for each word, by the token vectors themselves when tied (Press & Wolf 2017)."""
 
     kind: Literal["vocabulary"] = "vocabulary"
+    answers: ClassVar[Answers] = "words"
     size: Size | None = None  # the embedding's, unless given
     tied: bool = True
     bias: bool = False
@@ -39,6 +40,10 @@ class Vocabulary(HeadSpec):
     @property
     def layer(self) -> str | None:
         return self.transform
+
+    @property
+    def word_head(self) -> Self:
+        return self
 
     def resize(self, tokens: int) -> Self:
         return self if self.size is None else self.replace(size=tokens)
@@ -102,8 +107,7 @@ class Transformed(HeadSpec):
         return self.activation
 
     def layer_settings(self) -> dict[str, Any]:
-        """The settings of that layer, for another head that is to have the same."""
-        return {name: getattr(self, name) for name in Transformed.model_fields if name != "kind"}
+        return {"dense": self.dense, "activation": self.activation, "dense_bias": self.dense_bias, "norm": self.norm}
 
 
 class TransformedHead(Part):
@@ -128,6 +132,9 @@ class Pooler(Transformed):
     kind: Literal["pooler"] = "pooler"
     pool: Pool = "first"
     dense: bool = True
+
+    def layer_settings(self) -> dict[str, Any]:
+        return super().layer_settings() | {"pool": self.pool}
 
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
         return PoolerHead(self, width)
@@ -157,6 +164,7 @@ class Classes(Transformed):
     """One score for each class: (batch, classes)."""
 
     kind: Literal["classes"] = "classes"
+    answers: ClassVar[Answers] = "classes"
     classes: Size
     pool: Pool = "first"
     dropout: Rate = 0.0
@@ -165,6 +173,9 @@ class Classes(Transformed):
     @property
     def label_count(self) -> int:
         return self.classes
+
+    def layer_settings(self) -> dict[str, Any]:
+        return super().layer_settings() | {"pool": self.pool}
 
     def build(self, width: int, table: nn.Embedding | None = None) -> Part:
         return ClassesHead(self, width)
@@ -176,7 +187,7 @@ class ClassesHead(Part):
 
     def __init__(self, spec: Classes, width: int) -> None:
         super().__init__()
-        self.pooler = PoolerHead(Pooler(pool=spec.pool, **spec.layer_settings()), width)
+        self.pooler = PoolerHead(Pooler(**spec.layer_settings()), width)
         self.dropout = spec.dropout
         self.classes = nn.Linear(width, spec.classes, bias=spec.bias)
 
@@ -188,6 +199,7 @@ class Tags(Transformed):
     """One score for each tag at every position: (batch, time, tags)."""
 
     kind: Literal["tags"] = "tags"
+    answers: ClassVar[Answers] = "tags"
     tags: Size
     dropout: Rate = 0.0
 
@@ -215,12 +227,17 @@ class Dual(HeadSpec):
     """An answer, and words beside it: for a language model that learns to classify (Radford et al. 2018)."""
 
     kind: Literal["dual"] = "dual"
+    answers: ClassVar[Answers] = "classes"
     answer: HeadSpec
     words: HeadSpec
 
     @property
     def label_count(self) -> int | None:
         return self.answer.label_count
+
+    @property
+    def word_head(self) -> HeadSpec | None:
+        return self.words.word_head
 
     def resize(self, tokens: int) -> Self:
         return self.replace(words=self.words.resize(tokens))

@@ -71,8 +71,8 @@ def give_head(model: ModelSpec, task: TaskSpec, settings: Mapping[str, Any] | No
     """A model with its family's own head for a task, unless its head is of that kind; whoever knows the family knows
     this head too, so what was trained here can be sent out.
     """
-    if settings is None or task.head is None or (model.head is not None and model.head.kind == task.head):
+    if settings is None or task.answers is None or (model.head is not None and model.head.answers == task.answers):
         return model
     family = families()[str(settings.get("kind"))]
-    make = family.heads.get(task.head)
+    make = family.heads.get(task.answers)
     return model if make is None else model.replace(head=make(family.settings.parse(settings)))

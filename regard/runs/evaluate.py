@@ -14,10 +14,11 @@ from regard.data.prepared import check
 from regard.data.readers import ReaderSpec, reader
 from regard.data.sample import Form, Sample
 from regard.decode.search import Search
+from regard.decode.translator import ensemble
 from regard.errors import DataError, InputError, warn
 from regard.host.output import check_file
 from regard.runs.folder import Run
-from regard.runs.load import load_bundle, translators
+from regard.runs.load import load_bundle, load_translator
 from regard.runs.resolve import RUN, split_noun
 from regard.runs.results import machine, read_page, record
 from regard.tasks.bundle import Bundle
@@ -28,10 +29,13 @@ from regard.train.listener import history
 
 @dataclass
 class Evaluation:
-    """What was measured, and the translations where there are any."""
+    """What was measured, of what, and the translations where there are any."""
 
+    task: TaskSpec
+    parameters: int  # of the first model
     measures: dict[str, Any]
     texts: list[str] | None = None
+    search: Search | None = None  # how the translations were searched
 
 
 def evaluate(
@@ -61,16 +65,17 @@ def evaluate(
         if first.task is None:
             raise InputError(f"{nouns[0]}: only what was trained here is recorded", "leave --record out")
         _last_step(Run.open(Path(split_noun(nouns[0])[0])))
-    samples = _samples(nouns[0], task, files)
+    samples, count = _samples(nouns[0], task, files), first.model.parameter_count()
     if isinstance(task, TranslationTaskSpec):
-        translator = translators(nouns)
-        measures, texts = evaluate_translator(translator, list_pairs(samples), translator.settings(how))
+        translator = ensemble([first.pipeline(nouns[0]), *map(load_translator, nouns[1:])])
+        search = translator.settings(how)
+        measures, texts = evaluate_translator(translator, list_pairs(samples), search)
         if measures["cut"]:
             warn(f"{measures['cut']} of {len(texts)} translations were cut by a limit; --set maximum=N allows more")
-        return Evaluation(task.report_measures(measures, samples, texts), texts)
+        return Evaluation(task, count, task.report_measures(measures, samples, texts), texts, search)
     if len(nouns) > 1:
         raise InputError(f"{nouns[1]}: only translators make an ensemble", "one run at a time")
-    return Evaluation(_measure(nouns[0], first, task, samples))
+    return Evaluation(task, count, _measure(nouns[0], first, task, samples))
 
 
 def _measure(noun: str, given: Bundle, task: TaskSpec, samples: Sequence[Sample]) -> dict[str, Any]:
@@ -113,33 +118,29 @@ def _reader(noun: str, form: Form, files: Sequence[str]) -> ReaderSpec:
     raise InputError(f"{form} can't be read from files", "leave --data out")
 
 
-def record_evaluation(
-    page: Path, nouns: Sequence[str], files: Sequence[str], how: Mapping[str, Any], found: dict[str, Any]
-) -> None:
+def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], done: Evaluation) -> None:
     """Write what an evaluation found to the results' page, beside how its model was trained."""
-    settings = Search.parse({"beam": 5} | dict(how))
     run = Run.open(Path(split_noun(nouns[0])[0]))
-    given = load_bundle(nouns[0])
-    assert given.task is not None
-    last = _last_step(run)
+    last, found = _last_step(run), done.measures
     name = Path(files[0]).stem if files else _name_corpus(run)
     row = {
         "model": " + ".join(_model(noun) for noun in nouns),
-        "parameters": f"{given.model.parameter_count():,}",
+        "parameters": f"{done.parameters:,}",
         "trained": f"{last['seconds'] / 60:.1f} min, {last['step']:,} steps",
     }
-    if given.task.kind == "translation":
-        row |= _translation(last, settings, found)
+    translated = done.search is not None and "bleu" in found  # answers of an algorithm are searched and have none
+    if done.search is not None and translated:
+        row |= _translation(last, done.search, found)
     else:
         row |= {key: _format(value) for key, value in found.items() if isinstance(value, int | float)}
     row |= {
         "machine": machine(),
         "command": f"`regard eval RUN{''.join(f' --data {Path(file).name}' for file in files)}`",
     }
-    if given.task.kind == "translation":
-        row["command"] = f"`regard eval RUN --beam {settings.beam}`"
+    if done.search is not None and translated:
+        row["command"] = f"`regard eval RUN --beam {done.search.beam}`"
         row["BLEU's signature"] = f"`{found['signatures']['bleu']}`"
-    record(page, f"{given.task.kind.capitalize()}: {name}", row)
+    record(page, f"{done.task.kind.capitalize()}: {name}", row)
 
 
 def _last_step(run: Run) -> dict[str, Any]:

@@ -7,7 +7,6 @@ A run is named by its folder: `RUN` is its average if one was made, otherwise th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +16,7 @@ import regard.tasks  # noqa: F401  enters every task
 from regard.core.model import Model, ModelSpec
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
-from regard.decode.translator import Translator, ensemble
+from regard.decode.translator import Translator
 from regard.errors import CheckpointError, InputError
 from regard.host.machine import Device, device
 from regard.hub.load import import_folder, insist_on_vectors, is_folder
@@ -107,8 +106,8 @@ def _agree(checkpoint: Checkpoint, spec: ModelSpec, lexicon: Lexicon) -> None:
     """Insist that the model has a vector for each token."""
     sides = (("encoder", spec.encoder, lexicon.tokenizers[0]), ("decoder", spec.decoder, lexicon.tokenizers[1]))
     for side, stack, tokenizer in sides:
-        held = len(tokenizer) if stack is None else stack.embedding.fields().get("vocabulary", len(tokenizer))
-        if held != len(tokenizer):
+        held = None if stack is None else stack.embedding.token_count
+        if held is not None and held != len(tokenizer):
             raise CheckpointError(f"{checkpoint.path}: its {side} knows {held} tokens, its tokenizer {len(tokenizer)}")
 
 
@@ -138,9 +137,9 @@ def insist_on_kind(pipeline: Any, noun: str, kind: type[S], wants: str) -> S:
     return pipeline
 
 
-def translators(nouns: Sequence[str]) -> Translator:
-    """One run, or an ensemble of several."""
-    return ensemble([load_as(noun, Translator, "only one that learned to translate translates") for noun in nouns])
+def load_translator(noun: str) -> Translator:
+    """A translator, for the verbs that translate."""
+    return load_as(noun, Translator, "only one that learned to translate translates")
 
 
 def usage(noun: str) -> str:

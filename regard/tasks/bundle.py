@@ -45,13 +45,13 @@ class Bundle:
 
 def infer_task(spec: ModelSpec, config: Mapping[str, Any], origin: Origin | None = None) -> TaskSpec:
     """What a model from elsewhere can do, by its make; a folder of sentence-transformers makes vectors."""
-    head = None if spec.head is None else spec.head.kind
+    head = None if spec.head is None else spec.head.answers
     if origin is not None and MODULES in origin.files and head not in ("classes", "tags"):
         return TaskSpec.parse("embedding")
     if spec.encoder is not None and spec.decoder is not None:
         return TaskSpec.parse("translation")
-    if spec.decoder is not None and head == "vocabulary":
+    if spec.decoder is not None and head == "words":
         told = next((config[key] for key in CONTEXT if isinstance(config.get(key), int)), None)
         return TaskSpec.parse({"kind": "language"} | ({} if told is None else {"context": told}))
-    kinds = {"vocabulary": "masking", "classes": "classification", "tags": "tagging"}
+    kinds = {"words": "masking", "classes": "classification", "tags": "tagging"}
     return TaskSpec.parse(kinds.get(head or "", "embedding"))

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
-from regard.core.spec import Rate
+from regard.core.spec import Answers, Rate
 from regard.data.batches import BatchSpec, pad_rows
 from regard.data.given import check_text
 from regard.data.lexicon import Lexicon
@@ -39,7 +39,7 @@ class ClassificationTaskSpec(TaskSpec):
 
     form: ClassVar[Form] = "labels"
     special: ClassVar[tuple[str, ...]] = (SEPARATOR,)
-    head: ClassVar[str | None] = "classes"
+    answers: ClassVar[Answers | None] = "classes"
     kind: Literal["classification"] = "classification"
     pool: Literal["first", "last", "mean"] | None = None  # a pooler's own; last for a decoder, mean for an encoder
     auxiliary: Rate = 0.0  # the weight of predicting the next word beside; GPT-1 takes 0.5
@@ -51,7 +51,7 @@ class ClassificationTaskSpec(TaskSpec):
         if len(lexicon.labels) < 2:
             raise SpecError(f"corpus: {len(lexicon.labels)} labels, and there must be two at least")
         classes: dict[str, Any] = {"kind": "classes", "pool": "mean" if model.decoder is None else "last"}
-        classes |= layer_of(model, "pooler", "classes")  # one that was trained is used on
+        classes |= layer_of(model, "vectors", "classes")  # one that was trained is used on
         classes |= {"classes": len(lexicon.labels), "dropout": self.dropout}
         if self.pool is not None:
             classes["pool"] = self.pool
@@ -59,11 +59,8 @@ class ClassificationTaskSpec(TaskSpec):
             return model.replace(head=classes)
         if model.decoder is None:
             raise SpecError("task.auxiliary: an encoder sees the next word", "task.auxiliary=0")
-        head = model.head
-        words = head if head is not None and head.kind == "vocabulary" else "vocabulary"
-        if head is not None and head.kind == "dual":
-            words = head.fields()["words"]
-        return model.replace(head={"kind": "dual", "answer": classes, "words": words})
+        words = None if model.head is None else model.head.word_head
+        return model.replace(head={"kind": "dual", "answer": classes, "words": words or "vocabulary"})
 
     def texts(self, sample: Sample) -> Sequence[str]:
         return (" ".join((sample["text"], sample.get("second", ""))).strip(),)

@@ -50,7 +50,7 @@ class DocumentTaskSpec(TaskSpec):
 
 def fits(model: ModelSpec, context: int) -> None:
     """Insist that a row has a place for each of its tokens."""
-    limit = model.build("meta").limit
+    limit = model.main.limit()
     if limit is not None and context > limit:
         raise SpecError(f"task.context: {context}, and the model has places for {limit}", f"task.context={limit}")
 

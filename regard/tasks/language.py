@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -47,10 +47,15 @@ class LanguageTaskSpec(DocumentTaskSpec):
     """Learn to predict the next token of documents."""
 
     kind: Literal["language"] = "language"
+    writes: ClassVar[bool] = True
     context: Size = 256  # tokens in a row
     stride: Size | None = None  # between the windows of an evaluation; half the context, unless given
     carry: bool = False  # a row goes on from the state that the batch before left: for recurrences
     balance: Rate = BALANCE  # the weight of an even use of experts
+
+    @property
+    def closing(self) -> tuple[Literal["end", "separator"], ...]:
+        return ()  # a text is read on from where it stops
 
     @property
     def step(self) -> int:
@@ -58,15 +63,15 @@ class LanguageTaskSpec(DocumentTaskSpec):
 
     def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "language")
-        directions = model.head.fields().get("directions", 1) if model.head is not None else 1
+        directions = 1 if model.head is None else model.head.direction_count
         if model.decoder is None and directions != 2:
             raise SpecError("model: an encoder sees what it should predict", "model=gpt2, or elmo; task=masking")
-        if model.head is None or model.head.kind != "vocabulary":
+        if model.head is None or model.head.answers != "words":
             model = model.replace(head={"kind": "vocabulary"})
         if self.carry and (directions == 2 or any(mixer.packs for mixer in model.build("meta").mixers)):
             raise SpecError("task.carry: only recurrences go on from what they remember", "task.carry=false")
         fits(model, self.context)
-        if self.carry and (most := model.build("meta").limit) is not None:
+        if self.carry and (most := model.main.limit()) is not None:
             raise SpecError(f"task.carry: positions end at {most}, and a text is read on and on", "task.carry=false")
         return model
 
@@ -80,7 +85,7 @@ class LanguageTaskSpec(DocumentTaskSpec):
         if self.choose_pipeline(network.spec) is Embedder:
             return Embedder(network, lexicon.tokenizer, lexicon.foreign)
         context = None if network.endless else self.context
-        known = None if network.spec.decoder is None else network.spec.decoder.embedding.fields().get("vocabulary")
+        known = None if network.spec.decoder is None else network.spec.decoder.embedding.token_count
         told = Generation.read(origin, lexicon.tokenizer.ends, known) if lexicon.foreign else Generation()
         told.insist_on_a_prompt()
         return Writer(network, lexicon.tokenizer, context, lexicon.foreign, USUAL.replace(**told.search), told)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
 from regard.core.probe import Probe
-from regard.core.spec import Rate, Size
+from regard.core.spec import Answers, Rate, Size
 from regard.data.batches import BatchSpec, pad_rows
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
@@ -39,7 +39,7 @@ class MaskingTaskSpec(DocumentTaskSpec):
     """Learn to guess hidden tokens of documents."""
 
     special: ClassVar[tuple[str, ...]] = (MASK,)
-    head: ClassVar[str | None] = "vocabulary"
+    answers: ClassVar[Answers | None] = "words"
     kind: Literal["masking"] = "masking"
     context: Size = 128  # tokens in a row
     share: Rate = 0.15  # of the tokens that are chosen
@@ -50,9 +50,9 @@ class MaskingTaskSpec(DocumentTaskSpec):
         needs_mask(lexicon.tokenizer, "the run's tokenizer")
         if model.encoder is None:
             raise SpecError("model: a decoder sees only what comes before", "model=bert-tiny; task=language")
-        if model.head is None or model.head.kind != "vocabulary":
+        if model.head is None or model.head.answers != "words":
             block = model.encoder.layout()[0]
-            activation = block.ffn.fields().get("activation") if block.ffn is not None else None
+            activation = None if block.ffn is None else block.ffn.nonlinearity
             words = {"transform": activation or "gelu", "norm": block.norm or "layernorm"}  # as BERT's own
             model = model.replace(head={"kind": "vocabulary", "bias": True, **words})
         fits(model, self.context)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
 from regard.core.probe import Probe
-from regard.core.spec import EmbeddingSpec, Rate, Size, Spec
+from regard.core.spec import Answers, EmbeddingSpec, Rate, Size, Spec
 from regard.core.stack import StackSpec
 from regard.data.batches import BatchSpec, pad_rows
 from regard.data.given import check_texts
@@ -50,10 +50,9 @@ class SpellingSpec(Spec):
 
     def beside(self, words: EmbeddingSpec, letters: int) -> Any:
         """Words that are spelled beside; a model that spells already gets room for more letters."""
-        known = words.fields().get("letters")
-        if known is None:
+        if words.speller is None:
             return {"kind": "spelled", "words": words, "letters": self.stack(letters)}
-        return words.replace(letters=known.replace(embedding=known.embedding.replace(vocabulary=letters)))
+        return words.respell(letters)
 
     def stack(self, letters: int) -> dict[str, Any]:
         """A recurrence over the letters, both ways."""
@@ -69,7 +68,7 @@ class TaggingTaskSpec(TaskSpec):
     """Learn to label the words of sentences."""
 
     form: ClassVar[Form] = "tags"
-    head: ClassVar[str | None] = "tags"
+    answers: ClassVar[Answers | None] = "tags"
     kind: Literal["tagging"] = "tagging"
     spelling: SpellingSpec | None = None
     forget: Rate = 0.0  # of the words, read as unknown while training, so that spelling and context must do
@@ -79,7 +78,7 @@ class TaggingTaskSpec(TaskSpec):
 
     def adapt_to(self, model: ModelSpec) -> Self:
         stack = model.encoder or model.decoder
-        known = None if stack is None else stack.embedding.fields().get("letters")
+        known = None if stack is None else stack.embedding.speller
         if known is None or self.spelling is not None:
             return self
         return self.replace(spelling=SpellingSpec(width=known.width))  # a model that spells goes on doing so

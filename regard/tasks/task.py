@@ -8,12 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
-from regard.core.spec import Spec
+from regard.core.spec import Answers, Spec
 from regard.data.batches import BatchSpec, ahead, endless
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
@@ -24,7 +24,6 @@ from regard.errors import SpecError
 from regard.tasks.routing import BALANCE, Routing
 
 B = TypeVar("B")
-LAYER = ("pool", "dense", "activation", "dense_bias", "norm")  # settings of a head, whatever its answers are
 Pulse = Callable[[], None]  # called now and then in long work; it may raise to end it
 
 
@@ -35,7 +34,8 @@ class TaskSpec(Spec):
     usual: ClassVar[str | None] = "translation"
     form: ClassVar[Form]  # of the samples that it learns from
     special: ClassVar[tuple[str, ...]] = ()  # tokens that it needs beside the usual ones
-    head: ClassVar[str | None] = None  # the kind of head that it answers with, where families have their own ways
+    answers: ClassVar[Answers | None] = None  # what its head gives, where families have heads of their own for that
+    writes: ClassVar[bool] = False  # what it learned is used by writing text, token by token
 
     def adapt_to(self, model: ModelSpec) -> Self:
         """This task as a model of such a make can learn it."""
@@ -72,6 +72,11 @@ class TaskSpec(Spec):
     def places(self, row: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
         """How many positions a sample takes of an encoder and of a decoder; here of the one that there is."""
         return dict.fromkeys(("encoder", "decoder"), self.size(row))
+
+    @property
+    def closing(self) -> tuple[Literal["end", "separator"], ...]:
+        """What stands behind a text that its model reads."""
+        return ("end",)
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> Task[Any]:
         """The task on one corpus."""
@@ -183,8 +188,6 @@ def one_stack(model: ModelSpec, task: str) -> None:
         raise SpecError(f"model: it has an encoder and a decoder, and {task} needs one of them", "model=bert-tiny")
 
 
-def layer_of(model: ModelSpec, *kinds: str) -> dict[str, Any]:
-    """How a head of one of these kinds gathers its states and what layer it has before the answer, if that is there."""
-    if model.head is None or model.head.kind not in kinds:
-        return {}
-    return {name: value for name, value in model.head.fields().items() if name in LAYER}
+def layer_of(model: ModelSpec, *answers: Answers) -> dict[str, Any]:
+    """How a head with one of these answers gathers its states and what layer it has before, if it is there."""
+    return {} if model.head is None or model.head.answers not in answers else model.head.layer_settings()

@@ -40,6 +40,7 @@ class TranslationTaskSpec(TaskSpec):
     """Learn to translate: with an encoder and a decoder, or with a decoder alone that reads `source [SEP] target`."""
 
     form: ClassVar[Form] = "pairs"
+    writes: ClassVar[bool] = True
     kind: Literal["translation"] = "translation"
     smoothing: Rate = 0.1  # of the target's probability, shared among all words
     search: Search = Search()  # how validation translates while training goes on
@@ -58,6 +59,10 @@ class TranslationTaskSpec(TaskSpec):
         if self.joined and lexicon.tokenizers[0] is not lexicon.tokenizers[1]:
             raise SpecError("tokenizer.shared: a decoder alone reads both languages", "tokenizer.shared=true")
         return model
+
+    @property
+    def closing(self) -> tuple[Literal["end", "separator"], ...]:
+        return ("separator",) if self.joined else ("end",)
 
     def texts(self, sample: Sample) -> Sequence[str]:
         return sample["source"], sample["target"]
@@ -86,7 +91,7 @@ class TranslationTaskSpec(TaskSpec):
         source, target = lexicon.tokenizers
         scorer = network if network.encoder is not None else Prompted(network)
         # what was trained here translates as its task says
-        known = None if network.spec.decoder is None else network.spec.decoder.embedding.fields().get("vocabulary")
+        known = None if network.spec.decoder is None else network.spec.decoder.embedding.token_count
         told = Generation.read(origin, target.ends, known) if lexicon.foreign else Generation()
         search = self.search.replace(**told.for_translation)
         return Translator(scorer, source, target, search, told, lexicon.foreign)
