@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import resource
 import subprocess
 import sys
@@ -113,3 +114,30 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     assert regard.preset("gpt2", depth=1).decoder is not None
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = regard.nothing_of_the_kind
+
+
+# past participles of verbs that don't end in -ed; those that are their own infinitive (read, put, cut) can't be told
+IRREGULAR = re.compile(
+    "begun|bound|brought|built|done|drawn|found|given|grown|held|hidden|kept|known|laid|left|lost|made|met|said|seen|"
+    "sent|shown|spoken|taken|told|written"
+)
+VERBS = {"embed", "feed", "need", "proceed", "seed", "speed"}  # infinitives that end like a participle
+
+
+def test_functions_are_verbs() -> None:
+    """A function is named by what it does, not by what has happened to its argument."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef):
+                name = node.name.strip("_")
+                bare = IRREGULAR.fullmatch(name) or ("_" not in name and name.endswith("ed") and name not in VERBS)
+                assert not bare, f"{path.relative_to(PACKAGE)}: {node.name}"
+
+
+def test_no_two_classes_have_one_name() -> None:
+    places: dict[str, Path] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                assert node.name not in places, f"{node.name}: {path} and {places[node.name]}"
+                places[node.name] = path
