@@ -65,7 +65,7 @@ def refused(path: Path, kind: type[RegardError] = SpecError) -> str:
 
 def test_a_small_run_file_is_a_whole_run(tmp_path: Path) -> None:
     spec = parsed(read(written(tmp_path, SMALL)))
-    assert spec.model is not None and spec.model.settings == {"kind": "transformer-tiny"}
+    assert spec.model == {"kind": "transformer-tiny"}
     assert (spec.train.steps, spec.out, spec.seed) == (2, "runs/one", 1)
 
 
@@ -364,7 +364,7 @@ def test_a_bare_kind_takes_later_settings(tmp_path: Path) -> None:
 def test_another_kind_starts_afresh(tmp_path: Path, word: str) -> None:
     text = SMALL.replace("transformer-tiny", "{kind: transformer-tiny, heads: 2}")
     spec = parsed(read(written(tmp_path, text)).change([word]))
-    assert spec.model is not None and spec.model.settings == {"kind": "luong"}
+    assert spec.model == {"kind": "luong"}
 
 
 def test_merging_leaves_both_trees_alone() -> None:

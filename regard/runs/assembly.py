@@ -51,7 +51,7 @@ class Assembly:
 
 def insist_on_vocabulary(choice: ModelChoice, source: int, target: int) -> None:
     """Refuse a model that was told to have another number of tokens than the tokenizers have."""
-    given = choice.settings.get("vocabulary", target)
+    given = choice.get("vocabulary", target)
     if given != target:
         raise SpecError(
             f"model.vocabulary: {given}, and the tokenizer has {target} tokens",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import GetCoreSchemaHandler, model_validator
@@ -22,29 +22,30 @@ from regard.tasks.translation import TranslationTaskSpec
 from regard.train.trainer import TrainSpec
 
 
-@dataclass(frozen=True)
-class ModelChoice:
-    """The model that a run file asks for: a preset with changes, or a whole spec of one's own.
+class ModelChoice(dict[str, Any]):
+    """The model that a run file asks for, as the file says it: a preset's name as its kind, and changes to it; or a
+    whole spec of one's own, of the kind `model`.
 
     It is composed and drawn here, once, so that each mistake is told at its place in the file. All else about a run's
-    model follows from this spec.
+    model follows from `spec`.
     """
 
-    settings: dict[str, Any]  # as the file says it: a preset's name as its kind, and changes to it
-    spec: ModelSpec = field(compare=False)  # for the family's usual number of tokens
-    family: Settings | None = field(compare=False)  # None: the file describes a whole model, kind `model`
+    def __init__(self, settings: Mapping[str, Any], spec: ModelSpec, family: Settings | None) -> None:
+        super().__init__(settings)
+        self.spec = spec  # for the family's usual number of tokens
+        self.family = family  # its settings; None: the file describes a whole model
 
     @property
     def name(self) -> str:
         """The preset, or `model`."""
-        return str(self.settings["kind"])
+        return str(self["kind"])
 
     @classmethod
     def read(cls, value: Any) -> ModelChoice:
         """What a run file says, validated by the family's own rules."""
+        if isinstance(value, cls):
+            return value
         settings = {"kind": value} if isinstance(value, str) else value
-        if isinstance(settings, cls):
-            return settings
         if not isinstance(settings, dict):
             raise ValueError(f"a preset's name, or settings with a kind, and not {show_value(value)}")
         name, changes = settings.get("kind"), {key: item for key, item in settings.items() if key != "kind"}
@@ -64,8 +65,7 @@ class ModelChoice:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        dump = core_schema.plain_serializer_function_ser_schema(lambda choice: choice.settings)
-        return core_schema.no_info_plain_validator_function(cls.read, serialization=dump)
+        return core_schema.no_info_plain_validator_function(cls.read)
 
 
 class RunSpec(Spec):
