@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
-Form = Literal["pairs", "documents", "labels", "tags", "series"]
+Form = str
 Sample = dict[str, Any]
 
 

@@ -22,7 +22,7 @@ from regard.data.batches import Batch, BatchSpec, make_batch, pad_rows
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
-from regard.data.readers import Pair
+from regard.data.reader import Pair
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import SEPARATOR, Tokenizer
 from regard.decode.generation import Generation
