@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.data.corpora.files import Files
 from regard.data.log import Log
-from regard.data.prepared import check
+from regard.data.preparation import check
 from regard.data.reader import ReaderSpec, choose_reader
 from regard.data.sample import Form, Sample
 from regard.decode.search import Search

@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from regard.core.model import ModelSpec
 from regard.data.batches import POOL, RUN
+from regard.data.column import Column
 from regard.data.lexicon import Lexicon
-from regard.data.prepared import Column
 from regard.data.sample import Form, Sample
 from regard.errors import SpecError
 from regard.tasks.task import TaskSpec

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
-from regard.data.prepared import prepare
+from regard.data.preparation import prepare
 from regard.data.tokenizer import TokenizerSpec
 from regard.tasks.translation import Translation
 from regard.host.machine import peak_memory

@@ -13,7 +13,7 @@ from regard.config import Document
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
 from regard.data.log import Log
-from regard.data.prepared import prepare
+from regard.data.preparation import prepare
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import CheckpointError, DataError, SpecError
 from regard.models import preset
