@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.model import ModelSpec
-from regard.data.column import Column, ColumnSet, Lengths
+from regard.data.column import Column, ColumnSet, ColumnSpec, Lengths
 from regard.data.corpus import Split
 from regard.data.lexicon import Lexicon
-from regard.data.sample import TEXTS, Sample
+from regard.data.sample import FormSpec, Sample
 from regard.data.spool import read_spool
-from regard.errors import CheckpointError, DataError
+from regard.errors import CheckpointError, DataError, SpecError
 from regard.host.files import ASIDE, remove
 
 LIST, DATA = "files.json", "data.json"  # which files are ours, written first; and what they hold, written last
@@ -76,9 +76,10 @@ class Prepared:
             if digest(folder / name) != wanted:
                 raise CheckpointError(f"{folder / name}: damaged, its digest isn't the one it was written with")
         lexicon = Lexicon.read(lambda name: content(folder, name), str(folder), dropout)
-        columns = ColumnSet(folder, {name: Column(folder / f"train.{name}") for name in facts["columns"]})
+        specs = _read_columns(folder, facts)
+        columns = ColumnSet(folder, {name: Column(folder / f"train.{name}", spec) for name, spec in specs.items()})
         for name, column in columns.items():
-            if len(column) != facts["samples"]["train"] or not column.whole(facts["columns"][name]):
+            if len(column) != facts["samples"]["train"] or not column.is_whole():
                 raise CheckpointError(f"{folder}/train.{name}: damaged, its numbers aren't samples of this corpus")
         return cls(folder, facts, columns, lexicon)
 
@@ -114,9 +115,9 @@ def _facts(folder: Path) -> dict[str, Any]:
         facts = json.loads(path.read_bytes())
         types = (("digest", str), ("files", dict), ("columns", dict), ("samples", dict))
         names = [*facts["files"], *facts["columns"], *facts["samples"]]
-        sound = all(isinstance(facts[key], kind) for key, kind in types) and facts["form"] in TEXTS
+        sound = all(isinstance(facts[key], kind) for key, kind in types) and isinstance(facts["form"], str)
         sound = sound and all(re.fullmatch(r"[\w-]+(\.[\w-]+)*", name, re.ASCII) for name in names)
-        sound = sound and all(type(most) is int for most in facts["columns"].values())
+        sound = sound and all(isinstance(column, int | dict) for column in facts["columns"].values())
         sound = sound and set(column_files(facts["columns"])) <= set(facts["files"]) and bool(facts["columns"])
         sound = sound and "train" in facts["samples"]
         facts.setdefault("limits", [{}, {}])  # of a corpus that was made ready before there were any
@@ -129,6 +130,16 @@ def _facts(folder: Path) -> dict[str, Any]:
     if not sound:
         raise CheckpointError(f"{path}: damaged")
     return dict(facts)
+
+
+def _read_columns(folder: Path, facts: dict[str, Any]) -> dict[str, ColumnSpec]:
+    """What each column holds."""
+    if facts["form"] not in FormSpec.kinds:
+        raise CheckpointError(f"{folder / DATA}: its samples are {facts['form']}, and that form isn't known here")
+    try:
+        return {name: ColumnSpec.of_fact(fact) for name, fact in facts["columns"].items()}
+    except SpecError as error:
+        raise CheckpointError(f"{folder / DATA}: damaged: {error}") from None
 
 
 def column_files(columns: Iterable[str]) -> list[str]:

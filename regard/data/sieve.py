@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
+from regard.data.column import ColumnSpec
 from regard.data.corpus import Split
 from regard.data.lexicon import Lexicon
 from regard.data.log import Log
@@ -15,13 +16,14 @@ from regard.data.sample import Form, Sample, place
 from regard.errors import DataError
 
 GROUP = 1000  # samples that are cut into tokens together
-Row = Mapping[str, Sequence[int]]  # a sample as numbers, column by column
+Row = Mapping[str, Any]  # a sample as numbers, column by column: lists of tokens, or arrays
 
 
 class Wants(Protocol):
     """What a task wants of a corpus."""
 
     form: ClassVar[Form]
+    words: ClassVar[bool]  # whether it reads or writes any; without, no tokenizer is learned
 
     @property
     def kind(self) -> str:
@@ -40,16 +42,16 @@ class Wants(Protocol):
     def letters(self, sample: Sample) -> Iterable[str]:
         """The letters in it, if words are to be spelled."""
 
-    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
-        """Its columns, and what all numbers in each are below."""
+    def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
+        """Its columns, and what each holds of a sample."""
 
-    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
+    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Row]:
         """Each sample as numbers, column by column."""
 
-    def size(self, row: Mapping[str, Sequence[int]]) -> int:
+    def size(self, row: Row) -> int:
         """How many tokens of it count against the most that there may be."""
 
-    def places(self, row: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
+    def places(self, row: Row) -> Mapping[str, int]:
         """How many positions it takes of an encoder and of a decoder."""
 
 
