@@ -30,7 +30,7 @@ import torch
 
 import regard
 from regard.config import Document, read
-from regard.data.readers import reader
+from regard.data.reader import choose_reader
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, SpecError
 from regard.models import preset
@@ -773,7 +773,7 @@ def test_a_stored_pickle_is_refused_and_never_fires(tiny: Tiny, tmp_path: Path, 
         lambda: Run.begin(like),
         lambda: Tokenizer.load(path),
         lambda: verify(path),
-        lambda: reader([str(path)]),
+        lambda: choose_reader("pairs", [str(path)]),
     ]
     for use in uses:
         with pytest.raises(RegardError):

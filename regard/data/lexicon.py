@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regard.data.tokenizer import Tokenizer, parse_engine
-from regard.errors import DataError
+from regard.errors import DataError, InputError
 
 NAME = "lexicon.json"
 SHARED, APART = ("tokenizer.json",), ("tokenizer.source.json", "tokenizer.target.json")
@@ -19,10 +19,17 @@ NUMBERS = ("pad", "unknown", "begin", "end", "separator", "mask")
 class Lexicon:
     """What numbers stand for."""
 
-    tokenizers: tuple[Tokenizer, Tokenizer]  # of the source and of the target; one and the same if shared
+    words: tuple[Tokenizer, Tokenizer] | None  # of the source and of the target, perhaps the same; None: no words
     labels: list[str] = field(default_factory=list)  # classes or tags
     letters: list[str] = field(default_factory=list)  # that words are spelled with; 0 is for those that aren't here
     foreign: bool = False  # the tokenizers came with a model from elsewhere
+
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """Of the source and of the target; one and the same if shared."""
+        if self.words is None:
+            raise InputError("there is no tokenizer: this task reads and writes no words")
+        return self.words
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -31,17 +38,21 @@ class Lexicon:
 
     def files(self) -> dict[str, bytes]:
         """All of it as files."""
-        source, target = self.tokenizers
+        facts: dict[str, Any] = {"labels": self.labels, "letters": self.letters, "numbers": None}
+        if self.words is None:
+            return {NAME: json.dumps(facts | {"words": False}, ensure_ascii=False).encode()}
+        source, target = self.words
         names, parts = (SHARED, (source,)) if source is target else (APART, (source, target))
         found = {name: part.engine.to_str(pretty=True).encode() for name, part in zip(names, parts, strict=True)}
-        numbers = [part_numbers(part) for part in parts] if self.foreign else None
-        facts = {"labels": self.labels, "letters": self.letters, "numbers": numbers}
+        facts["numbers"] = [part_numbers(part) for part in parts] if self.foreign else None
         return found | {NAME: json.dumps(facts, ensure_ascii=False).encode()}
 
     @classmethod
     def read(cls, file: Callable[[str], bytes | None], where: str, dropout: float = 0.0) -> Lexicon:
         """From files, each given by its name as bytes, or as None where there is none."""
         facts = _facts(file(NAME), f"{where}/{NAME}")
+        if facts.get("words") is False:
+            return cls(None, facts["labels"], facts["letters"])
         names = SHARED if file(SHARED[0]) is not None else APART
         parts = []
         for side, name in enumerate(names):

@@ -1,45 +1,124 @@
-"""Samples: what a corpus is made of. Its form says which texts a sample has; all of it is plain JSON.
+"""Samples: what a corpus is made of. Its form says which fields a sample has and what each holds.
 
 `pairs` have `source` and `target`; `documents` a `text`; `labels` a `text`, perhaps a `second` one, and a `label`;
-`tags` have `words` and `tags`; `series` have `values`, `marks` and a `target`. A sample may say its `place`, as
-`file:line`, for errors that are found later, and its `size`, for accuracy by size.
+`tags` have `words` and `tags`; `series` have `values`, `marks` and a `target`. Another form is another subclass of
+`FormSpec`, wherever it is defined; its fields may be arrays. A sample may say its `place`, as `file:line`, for errors
+that are found later, and its `size`, for accuracy by size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
 
-Form = Literal["pairs", "documents", "labels", "tags", "series"]
+from regard.core.spec import Spec
+from regard.data.array import Array, describe
+
+Form = str  # the kind of a FormSpec
 Sample = dict[str, Any]
 
 
-TEXTS: dict[Form, tuple[str, ...]] = {
-    "pairs": ("source", "target"),
-    "documents": ("text",),
-    "labels": ("text", "label"),
-    "tags": (),
-    "series": (),
-}
-LISTS: dict[Form, dict[str, type | tuple[type, ...]]] = {
-    "tags": {"words": str, "tags": str},
-    "series": {"values": (int, float), "marks": int},
-}
+class Field(Protocol):
+    """What a field of a sample may hold."""
+
+    def fits(self, value: object) -> bool:
+        """Whether a value is such."""
 
 
-def whole(sample: Any, form: Form) -> bool:
-    """Whether it is a sample of that form: a guard against files that were changed."""
-    if not isinstance(sample, dict) or not all(isinstance(sample.get(name), str) for name in TEXTS[form]):
-        return False
-    if not isinstance(sample.get("second", ""), str) or type(sample.get("size", 0)) is not int:
-        return False
-    lists = LISTS.get(form, {})
-    if form == "series" and not isinstance(sample.get("target"), int | float):
-        return False
-    for name, kind in lists.items():
-        if not isinstance(sample.get(name), list) or not all(isinstance(item, kind) for item in sample[name]):
-            return False
-    return len({len(sample[name]) for name in lists}) <= 1
+@dataclass(frozen=True)
+class Plain:
+    """A field that JSON keeps as it is: a text or a number, or a list of them."""
+
+    types: tuple[type, ...]
+    listed: bool = False
+
+    def __str__(self) -> str:
+        names = " or ".join(kind.__name__ for kind in self.types)
+        return f"a list of {names}" if self.listed else names
+
+    def fits(self, value: object) -> bool:
+        if not self.listed:
+            return isinstance(value, self.types)
+        return isinstance(value, list) and all(isinstance(item, self.types) for item in value)
+
+
+TEXT, NUMBER = Plain((str,)), Plain((int, float))
+TEXTS, NUMBERS, INTEGERS = Plain((str,), True), Plain((int, float), True), Plain((int,), True)
+
+
+class FormSpec(Spec):
+    """What samples of one form have."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    holds: ClassVar[Mapping[str, Field]] = {}  # the fields that every sample has
+    may_hold: ClassVar[Mapping[str, Field]] = {}  # those that it may have
+    aligned: ClassVar[tuple[str, ...]] = ()  # the fields that are equally long
+
+    def find_fault(self, sample: Any) -> str:
+        """Why something isn't a sample of this form; nothing where it is one."""
+        if not isinstance(sample, dict):
+            return f"it is {describe(sample)}, not a table of fields"
+        for name, field in (*self.holds.items(), *self.may_hold.items()):
+            if name not in sample and name in self.holds:
+                return f"it has no {name}"
+            if name in sample and not field.fits(sample[name]):
+                return f"{name} is {describe(sample[name])}, and must be {field}"
+        if type(sample.get("size", 0)) is not int:
+            return "size isn't a whole number"
+        if len({len(sample[name]) for name in self.aligned}) > 1:
+            return f"{' and '.join(self.aligned)} aren't equally long"
+        return ""
+
+    def pack(self, sample: Sample) -> Sample:
+        """A sample that JSON keeps to the bit."""
+        arrays = {name: field for name, field in self._fields.items() if isinstance(field, Array) and name in sample}
+        return {**sample, **{name: field.pack(sample[name]) for name, field in arrays.items()}}
+
+    def unpack(self, line: str) -> Sample | None:
+        """A sample from a line of JSON; None where it isn't one: files may have been changed."""
+        try:
+            sample = json.loads(line)
+        except (ValueError, RecursionError):
+            return None
+        if isinstance(sample, dict):
+            for name, field in self._fields.items():
+                if isinstance(field, Array) and name in sample:
+                    sample[name] = field.unpack(sample[name])
+        return None if self.find_fault(sample) else sample
+
+    @property
+    def _fields(self) -> dict[str, Field]:
+        return {**self.holds, **self.may_hold}
+
+
+class PairForm(FormSpec):
+    kind: Literal["pairs"] = "pairs"
+    holds: ClassVar[Mapping[str, Field]] = {"source": TEXT, "target": TEXT}
+
+
+class DocumentForm(FormSpec):
+    kind: Literal["documents"] = "documents"
+    holds: ClassVar[Mapping[str, Field]] = {"text": TEXT}
+
+
+class LabelForm(FormSpec):
+    kind: Literal["labels"] = "labels"
+    holds: ClassVar[Mapping[str, Field]] = {"text": TEXT, "label": TEXT}
+    may_hold: ClassVar[Mapping[str, Field]] = {"second": TEXT}
+
+
+class TagForm(FormSpec):
+    kind: Literal["tags"] = "tags"
+    holds: ClassVar[Mapping[str, Field]] = {"words": TEXTS, "tags": TEXTS}
+    aligned: ClassVar[tuple[str, ...]] = ("words", "tags")
+
+
+class SeriesForm(FormSpec):
+    kind: Literal["series"] = "series"
+    holds: ClassVar[Mapping[str, Field]] = {"values": NUMBERS, "marks": INTEGERS, "target": NUMBER}
+    aligned: ClassVar[tuple[str, ...]] = ("values", "marks")
 
 
 def place(sample: Sample, split: str, number: int) -> str:

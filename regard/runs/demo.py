@@ -15,7 +15,7 @@ from typing import Any
 
 from regard.config import Document
 from regard.data.prepared import Prepared
-from regard.data.readers import Pair
+from regard.data.reader import Pair
 from regard.decode.translator import Translation
 from regard.errors import RegardError
 from regard.host.files import explain_disk_errors, replace

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.annotated import Columns, CoNLLU, Documents, Labels
-from regard.data.corpus import Files
+from regard.data.corpora.files import Files
 from regard.data.log import Log
-from regard.data.prepared import check
-from regard.data.readers import ReaderSpec, reader
+from regard.data.preparation import check
+from regard.data.reader import ReaderSpec, choose_reader
 from regard.data.sample import Form, Sample
 from regard.decode.search import Search
 from regard.decode.translator import ensemble
@@ -98,24 +97,10 @@ def _samples(noun: str, task: TaskSpec, files: Sequence[str]) -> list[Sample]:
 
 def _reader(noun: str, form: Form, files: Sequence[str]) -> ReaderSpec:
     """The reader that the run was trained with, on other files; otherwise what a user means by the names of files."""
-    folder, names = Path(split_noun(noun)[0]), tuple(files)
+    folder = Path(split_noun(noun)[0])
     corpus = Run.open(folder).spec.corpus if (folder / RUN).is_file() else None
     own = corpus.train if isinstance(corpus, Files) and corpus.train.form == form else None
-    if form == "pairs":
-        guessed = reader(files)
-        alike = own is not None and own.kind == guessed.kind
-        given = {name: getattr(guessed, name) for name in guessed.model_fields_set - {"kind"}}
-        return own.replace(**given) if own and alike else guessed
-    if own is not None:
-        return own.replace(path=names)
-    if form == "documents":
-        return Documents(path=names)
-    if form == "labels":
-        return Labels(path=names)
-    if form == "tags":
-        conllu = all(name.removesuffix(".gz").endswith(".conllu") for name in names)
-        return CoNLLU(path=names) if conllu else Columns(path=names)
-    raise InputError(f"{form} can't be read from files", "leave --data out")
+    return (None if own is None else own.turn_to(files)) or choose_reader(form, files)
 
 
 def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], done: Evaluation) -> None:

@@ -26,7 +26,8 @@ import regard.tasks  # noqa: F401  enters every task
 from regard.config import Document, read
 from regard.core.spec import show_value
 from regard.data.lexicon import Lexicon
-from regard.data.prepared import REPORT, Prepared, discard, ours, prepare
+from regard.data.preparation import prepare
+from regard.data.prepared import REPORT, Prepared, discard, ours
 from regard.errors import Busy, CheckpointError, RegardError, SpecError
 from regard.host.files import ASIDE, explain_disk_errors, remove, replace
 from regard.host.machine import device, versions

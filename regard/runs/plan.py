@@ -20,7 +20,7 @@ from regard.core.outline import outline
 from regard.core.spec import Spec
 from regard.data.corpus import CorpusSpec, Split
 from regard.data.log import Log
-from regard.data.prepared import prepare
+from regard.data.preparation import prepare
 from regard.data.sample import Form, Sample
 from regard.host.machine import device, peak_memory
 from regard.runs.assembly import Assembly

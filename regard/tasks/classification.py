@@ -19,6 +19,7 @@ from torch import Tensor
 from regard.core.model import Model, ModelSpec
 from regard.core.spec import Answers, Rate
 from regard.data.batches import BatchSpec, pad_rows
+from regard.data.column import ColumnSpec
 from regard.data.given import check_text
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
@@ -68,9 +69,9 @@ class ClassificationTaskSpec(TaskSpec):
     def labels(self, sample: Sample) -> Sequence[str]:
         return (sample["label"],)
 
-    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
-        words = len(lexicon.tokenizer)
-        return {"text": words, "second": words, "label": len(lexicon.labels)}
+    def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
+        words = ColumnSpec(below=len(lexicon.tokenizer))
+        return {"text": words, "second": words, "label": ColumnSpec(below=len(lexicon.labels))}
 
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
         numbers = {label: number for number, label in enumerate(lexicon.labels)}

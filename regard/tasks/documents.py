@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from regard.core.model import ModelSpec
 from regard.data.batches import POOL, RUN
+from regard.data.column import Column, ColumnSpec
 from regard.data.lexicon import Lexicon
-from regard.data.prepared import Column
 from regard.data.sample import Form, Sample
 from regard.errors import SpecError
 from regard.tasks.task import TaskSpec
@@ -38,8 +38,8 @@ class DocumentTaskSpec(TaskSpec):
     def texts(self, sample: Sample) -> Sequence[str]:
         return (sample["text"],)
 
-    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
-        return {"text": len(lexicon.tokenizer)}
+    def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
+        return {"text": ColumnSpec(below=len(lexicon.tokenizer))}
 
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
         return [{"text": row} for row in lexicon.tokenizer.encode([sample["text"] for sample in samples])]

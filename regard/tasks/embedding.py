@@ -19,6 +19,7 @@ from regard.core.model import Model, ModelSpec
 from regard.core.probe import Probe
 from regard.core.spec import Positive
 from regard.data.batches import BatchSpec, pad_rows
+from regard.data.column import ColumnSpec
 from regard.data.given import check_texts
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
@@ -48,8 +49,8 @@ class EmbeddingTaskSpec(TaskSpec):
     def texts(self, sample: Sample) -> Sequence[str]:
         return (" ".join((sample["source"], sample["target"])),)
 
-    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
-        return {"source": len(lexicon.tokenizer), "target": len(lexicon.tokenizer)}
+    def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
+        return dict.fromkeys(("source", "target"), ColumnSpec(below=len(lexicon.tokenizer)))
 
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
         sides = [lexicon.tokenizer.encode([sample[side] for sample in samples]) for side in ("source", "target")]

@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.core.model import Model, ModelSpec
 from regard.core.probe import Probe
 from regard.data.batches import BatchSpec
+from regard.data.column import ColumnSpec
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
@@ -47,8 +48,9 @@ class RegressionTaskSpec(TaskSpec):
     def texts(self, sample: Sample) -> Sequence[str]:
         return ()
 
-    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
-        return {"values": UNIT + 1, "marks": 2, "target": 2 * UNIT + 1}
+    def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
+        bounds = {"values": UNIT + 1, "marks": 2, "target": 2 * UNIT + 1}
+        return {name: ColumnSpec(below=bound) for name, bound in bounds.items()}
 
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
         return [

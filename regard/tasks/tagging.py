@@ -22,6 +22,7 @@ from regard.core.probe import Probe
 from regard.core.spec import Answers, EmbeddingSpec, Rate, Size, Spec
 from regard.core.stack import StackSpec
 from regard.data.batches import BatchSpec, pad_rows
+from regard.data.column import ColumnSpec
 from regard.data.given import check_texts
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
@@ -104,9 +105,10 @@ class TaggingTaskSpec(TaskSpec):
     def letters(self, sample: Sample) -> Iterable[str]:
         return chain.from_iterable(sample["words"]) if self.spelling is not None else ()
 
-    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
-        sizes = {"text": len(lexicon.tokenizer), "first": 2**24, "tags": len(lexicon.labels)}
-        return sizes | ({"letters": len(lexicon.letters) + 2} if self.spelling is not None else {})
+    def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
+        bounds = {"text": len(lexicon.tokenizer), "first": 2**24, "tags": len(lexicon.labels)}
+        bounds |= {"letters": len(lexicon.letters) + 2} if self.spelling is not None else {}
+        return {name: ColumnSpec(below=bound) for name, bound in bounds.items()}
 
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
         numbers = {label: number for number, label in enumerate(lexicon.labels)}

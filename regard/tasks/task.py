@@ -15,10 +15,13 @@ from torch import Tensor
 from regard.core.model import Model, ModelSpec
 from regard.core.spec import Answers, Spec
 from regard.data.batches import BatchSpec, ahead, endless
+from regard.data.column import ColumnSpec
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
+from regard.data.sieve import Row
+from regard.data.tokenizer import Tokenizer
 from regard.decode.pipeline import Pipeline
 from regard.errors import SpecError
 from regard.tasks.routing import BALANCE, Routing
@@ -33,6 +36,7 @@ class TaskSpec(Spec):
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     usual: ClassVar[str | None] = "translation"
     form: ClassVar[Form]  # of the samples that it learns from
+    words: ClassVar[bool] = True  # whether it reads or writes words; without, no tokenizer is learned
     special: ClassVar[tuple[str, ...]] = ()  # tokens that it needs beside the usual ones
     answers: ClassVar[Answers | None] = None  # what its head gives, where families have heads of their own for that
     writes: ClassVar[bool] = False  # what it learned is used by writing text, token by token
@@ -46,7 +50,7 @@ class TaskSpec(Spec):
         return model
 
     def texts(self, sample: Sample) -> Sequence[str]:
-        """What tokenizers learn from; two texts where there are two languages."""
+        """What tokenizers learn from, if there are words; two texts where there are two languages."""
         raise NotImplementedError
 
     def labels(self, sample: Sample) -> Sequence[str]:
@@ -57,19 +61,19 @@ class TaskSpec(Spec):
         """The letters in a sample, if words are to be spelled."""
         return ()
 
-    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
-        """What a sample becomes: columns of numbers, and what the numbers in each are below."""
+    def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
+        """What a sample becomes: columns of numbers, and what each of them holds of a sample."""
         raise NotImplementedError
 
-    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
-        """Each sample as numbers, column by column."""
+    def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Row]:
+        """Each sample as numbers, column by column: lists of tokens, or arrays as the columns declare them."""
         raise NotImplementedError
 
-    def size(self, row: Mapping[str, Sequence[int]]) -> int:
+    def size(self, row: Row) -> int:
         """How many tokens of a sample count against the most that there may be."""
         return max(len(numbers) for numbers in row.values())
 
-    def places(self, row: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
+    def places(self, row: Row) -> Mapping[str, int]:
         """How many positions a sample takes of an encoder and of a decoder; here of the one that there is."""
         return dict.fromkeys(("encoder", "decoder"), self.size(row))
 
@@ -119,9 +123,13 @@ class Task(ABC, Generic[B]):
         self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
         # a run reads texts as it learns to, whatever the template of a tokenizer of others says
         self.lexicon, self.columns = replace(prepared.lexicon, foreign=False), prepared.columns
-        self.tokenizer = prepared.lexicon.tokenizer
         self.routing: Routing | None = None  # of the batch that is being learned from
         self.validation = prepared.samples("validation") if prepared.has("validation") else []
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The one, for tasks with words of one language."""
+        return self.lexicon.tokenizer
 
     def batches(self, epoch: int, position: int) -> Generator[Place[B], None, None]:
         """Batches from a place in the order on, for ever, made ahead of the model.

@@ -19,10 +19,11 @@ from regard.core.model import Factors, Model, ModelSpec
 from regard.core.probe import Probe
 from regard.core.spec import Rate
 from regard.data.batches import Batch, BatchSpec, make_batch, pad_rows
+from regard.data.column import ColumnSpec
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
-from regard.data.readers import Pair
+from regard.data.reader import Pair
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import SEPARATOR, Tokenizer
 from regard.decode.generation import Generation
@@ -67,9 +68,9 @@ class TranslationTaskSpec(TaskSpec):
     def texts(self, sample: Sample) -> Sequence[str]:
         return sample["source"], sample["target"]
 
-    def columns(self, lexicon: Lexicon) -> Mapping[str, int]:
+    def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
         source, target = lexicon.tokenizers
-        return {"source": len(source), "target": len(target)}
+        return {"source": ColumnSpec(below=len(source)), "target": ColumnSpec(below=len(target))}
 
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
         source, target = lexicon.tokenizers

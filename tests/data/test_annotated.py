@@ -10,8 +10,8 @@ import pytest
 
 from regard.data.corpus import CorpusSpec
 from regard.data.log import Log
-from regard.data.prepared import prepare
-from regard.data.readers import ReaderSpec
+from regard.data.preparation import prepare
+from regard.data.reader import ReaderSpec
 from regard.data.sample import Sample
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import DataError, SpecError

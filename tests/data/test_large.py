@@ -17,18 +17,18 @@ import sys
 from pathlib import Path
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
-from regard.data.prepared import prepare
+from regard.data.preparation import prepare
 from regard.data.tokenizer import TokenizerSpec
-from regard.tasks.translation import Translation
+from regard.tasks.translation import TranslationTaskSpec
 from regard.host.machine import peak_memory
 
 for name in sys.argv[1:]:
     folder = Path(name)
     corpus = CorpusSpec.parse({"kind": "files", "train": {"kind": "text", "source": "train.en", "target": "train.fr"}})
-    ready, _ = prepare(corpus, Translation(), TokenizerSpec(vocabulary=2000), 10_000, folder, folder / "data")
+    ready, _ = prepare(corpus, TranslationTaskSpec(), TokenizerSpec(vocabulary=2000), 10_000, folder, folder / "data")
     plan = BatchSpec(tokens=4096, longest=10_000).plan(ready.lengths("source", "target"), 1, 0)
     sentences = sum(len(rows) for rows in plan)
-    print(len(ready.source), sentences, peak_memory())
+    print(len(ready), sentences, peak_memory())
 """
 
 

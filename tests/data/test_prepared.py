@@ -13,7 +13,8 @@ from regard.config import Document
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
 from regard.data.log import Log
-from regard.data.prepared import prepare
+from regard.data.preparation import prepare
+from regard.data.prepared import Prepared
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import CheckpointError, DataError, SpecError
 from regard.models import preset
@@ -200,7 +201,7 @@ def test_damaged_limits_are_found_out(tmp_path: Path, limits: Any) -> None:
     facts = json.loads(path.read_text())
     path.write_text(json.dumps(facts | {"limits": limits}))
     with pytest.raises(CheckpointError, match=r"data.json: damaged"):
-        run.prepared()
+        Prepared.load(run.folder / "data")
     del facts["limits"]
     path.write_text(json.dumps(facts))
-    assert run.prepared().limits == {}  # made ready by an earlier version
+    assert Prepared.load(run.folder / "data").limits == {}  # made ready by an earlier version

@@ -8,16 +8,17 @@ import json
 import sys
 import tracemalloc
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 from unittest.mock import patch
 
 import pytest
 
-import regard.data.corpus  # noqa: F401  enters every reader
+from regard.data.corpus import list_givers
 from regard.data.log import Log, Policy
-from regard.data.readers import PairReader, reader
-from regard.data.tmx import normal
-from regard.errors import DataError, SpecError
+from regard.data.reader import PairReader, Paths, ReaderSpec, choose_reader
+from regard.data.readers.tmx import normal
+from regard.data.sample import Form
+from regard.errors import DataError, InputError, SpecError
 
 
 def read(spec: Any, policy: Policy = "skip", report: Path | None = None) -> tuple[list[tuple[str, str]], Log]:
@@ -25,6 +26,11 @@ def read(spec: Any, policy: Policy = "skip", report: Path | None = None) -> tupl
     found = list(PairReader.parse(spec).pairs(log))
     log.close()
     return found, log
+
+
+def meant(names: list[str]) -> list[tuple[str, str]]:
+    """The pairs in files whose reader is told by their names."""
+    return [(sample["source"], sample["target"]) for sample in choose_reader("pairs", names).samples(Log("stop"))]
 
 
 def text(tmp_path: Path, source: bytes, target: bytes, **more: Any) -> dict[str, Any]:
@@ -257,8 +263,8 @@ def test_a_memory_may_have_a_namespace_and_languages_from_around(tmp_path: Path)
 def test_a_memory_says_its_languages_itself_where_that_is_clear(tmp_path: Path) -> None:
     both, path = unit(("fr-FR", "chat"), ("en_US", "cat")), tmp_path / "a.tmx"
     assert tmx(tmp_path, both) == [("cat", "chat")]
-    assert list(reader([str(path)]).pairs(Log("stop"))) == [("cat", "chat")]
-    assert list(reader([str(path), "fr", "en"]).pairs(Log("stop"))) == [("chat", "cat")]
+    assert meant([str(path)]) == [("cat", "chat")]
+    assert meant([str(path), "fr", "en"]) == [("chat", "cat")]
     assert tmx(tmp_path, both, '<header srclang="*all*"/>') == [("chat", "cat")]
     for head, body in (('<header srclang="de"/>', both), ("", unit(("en", "a"), ("fr", "b"), ("de", "c")))):
         with pytest.raises(DataError, match=r"a.tmx:tu 1: which language is the source\?") as error:
@@ -425,3 +431,62 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
         return most
 
     assert peak(60_000) < peak(3_000) + 100_000
+
+
+@pytest.mark.parametrize(
+    ("form", "names", "kind"),
+    [
+        ("pairs", ["a.tsv"], "tsv"),
+        ("pairs", ["a.TXT.gz"], "tsv"),
+        ("pairs", ["a.jsonl"], "jsonl"),
+        ("pairs", ["a.po"], "po"),
+        ("pairs", ["a.tmx"], "tmx"),
+        ("pairs", ["a.tmx", "en", "fr"], "tmx"),
+        ("pairs", ["a.tsv", "b.tsv"], "text"),
+        ("documents", ["a.tsv", "b", "c"], "documents"),
+        ("labels", ["a.tsv", "b.jsonl"], "labels"),
+        ("tags", ["a.conllu", "b.conllu.gz"], "conllu"),
+        ("tags", ["a.conllu", "b.txt"], "columns"),
+    ],
+)
+def test_a_reader_is_told_by_the_names_of_files(form: str, names: list[str], kind: str) -> None:
+    assert choose_reader(form, names).kind == kind
+
+
+@pytest.mark.parametrize("names", [[], ["a.doc"], ["a.tsv", "b.tsv", "c.tsv"], ["a.tmx", "en", "fr", "de"]])
+def test_files_that_no_reader_takes_are_refused_with_what_is_known(names: list[str]) -> None:
+    with pytest.raises(DataError, match="no reader of pairs takes such files") as error:
+        choose_reader("pairs", names)
+    for known in ("a source and a target file", ".tsv, .txt", ".jsonl", ".po", ".tmx"):
+        assert known in str(error.value)
+
+
+def test_a_form_that_no_reader_has_is_not_read_from_files() -> None:
+    with pytest.raises(InputError, match="series can't be read from files"):
+        choose_reader("series", ["a.tsv"])
+
+
+def test_a_reader_with_its_settings_turns_to_other_files_unless_another_is_asked_for() -> None:
+    tsv = PairReader.parse({"kind": "tsv", "path": "a.tsv", "source": 2, "target": 3})
+    assert tsv.turn_to(["b.tsv"]) == PairReader.parse({"kind": "tsv", "path": ["b.tsv"], "source": 2, "target": 3})
+    assert tsv.turn_to(["b.jsonl"]) is None
+    memory = PairReader.parse({"kind": "tmx", "path": "a.tmx", "source": "en", "target": "fr", "longest": 9})
+    turned = memory.turn_to(["b.tmx", "fr", "en"])
+    assert turned is not None and turned.fields() == memory.fields() | {"path": "b.tmx", "source": "fr", "target": "en"}
+    columns = ReaderSpec.parse({"kind": "columns", "path": "a.txt", "word": 1, "tag": 3})
+    assert columns.turn_to(["b.conllu"]) == columns.replace(path=["b.conllu"])  # as the run was trained
+
+
+def test_a_new_reader_is_one_class_and_is_asked_before_those_of_any_file() -> None:
+    class Shouted(ReaderSpec):
+        form: ClassVar[Form] = "documents"
+        suffixes: ClassVar[tuple[str, ...]] = (".loud",)
+        kind: Literal["shouted"] = "shouted"
+        path: Paths
+
+    try:
+        assert choose_reader("documents", ["a.loud", "b.loud.gz"]) == Shouted(path=("a.loud", "b.loud.gz"))
+        assert choose_reader("documents", ["a.loud", "b.txt"]).kind == "documents"
+        assert "files (documents, shouted)" in list_givers("documents")
+    finally:
+        del ReaderSpec.kinds["shouted"]

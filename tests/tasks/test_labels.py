@@ -18,7 +18,8 @@ from regard.core.model import ModelSpec
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
 from regard.data.lexicon import Lexicon
-from regard.data.prepared import Prepared, prepare
+from regard.data.preparation import prepare
+from regard.data.prepared import Prepared
 from regard.data.tokenizer import SEPARATOR, Kind, Tokenizer, TokenizerSpec
 from regard.errors import InputError, SpecError
 from regard.models import preset

@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from regard.core.model import Model
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
-from regard.data.prepared import Prepared, prepare
+from regard.data.preparation import prepare
+from regard.data.prepared import Prepared
 from regard.data.tokenizer import TokenizerSpec
 from regard.models import preset
 from regard.tasks.documents import Span, pack

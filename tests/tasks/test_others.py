@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from regard.core.model import Model
 from regard.data.batches import BatchSpec, make_batch
 from regard.data.corpus import CorpusSpec
-from regard.data.prepared import Prepared, prepare
+from regard.data.preparation import prepare
+from regard.data.prepared import Prepared
 from regard.data.tokenizer import TokenizerSpec
 from regard.decode.prompted import Prompted
 from regard.decode.search import Search, beam_search

@@ -13,9 +13,13 @@ from inspect import signature
 from math import comb
 from random import Random
 from string import ascii_letters, ascii_lowercase, digits
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
+from regard.core.spec import Size
 from regard.data.corpora.english_french.stream import split_by_text
+from regard.data.corpus import Generated
+from regard.data.corpus import Split as CorpusSplit
+from regard.data.sample import Form, Sample
 from regard.errors import SpecError
 
 Split = Literal["train", "validation", "test"]
@@ -249,3 +253,86 @@ def choose_split(problem: Problem) -> Split:
     """The split of a problem, whatever the seed; the letters of hints don't count."""
     bare = [token for token in problem.source if token not in HINTS] if PLUS in problem.source else problem.source
     return split_by_text(" ".join(bare))
+
+
+class SizedSpec(Generated):
+    """Problems of sizes that can be chosen, and others for the test."""
+
+    sizes: tuple[Size, Size] = (1, 20)  # from, to; of training and validation
+    test_sizes: tuple[Size, Size] | None = None  # as the others, unless given: longer ones show what carries over
+
+    def bounds(self, split: CorpusSplit) -> tuple[int, int]:
+        return (self.test_sizes or self.sizes) if split == "test" else self.sizes
+
+
+class AlgorithmSpec(SizedSpec):
+    """Problems with one right answer, their tokens divided by spaces."""
+
+    gives: ClassVar[tuple[Form, ...]] = ("pairs",)
+
+    def stream(self, form: Form, split: CorpusSplit) -> Iterator[Sample]:
+        common = {*AlgorithmSpec.model_fields}
+        options = {name: value for name, value in self.fields().items() if name not in common}
+        for problem in problems(self.kind, f"{split} {self.seed}", self.bounds(split), options):
+            yield {"source": " ".join(problem.source), "target": " ".join(problem.target), "size": problem.size}
+
+
+class Copy(AlgorithmSpec):
+    """The same letters again."""
+
+    kind: Literal["copy"] = "copy"
+    symbols: Size = 10
+
+
+class Reverse(AlgorithmSpec):
+    """Letters from last to first."""
+
+    kind: Literal["reverse"] = "reverse"
+    symbols: Size = 10
+
+
+class Sort(AlgorithmSpec):
+    """Digits from small to large."""
+
+    kind: Literal["sort"] = "sort"
+    symbols: Size = 10
+
+
+class Add(AlgorithmSpec):
+    """Two numbers and their sum, digit by digit."""
+
+    kind: Literal["add"] = "add"
+    sizes: tuple[Size, Size] = (1, 10)
+    reverse: bool = False  # ones first
+    hints: bool = False  # a letter before each digit marks its place
+
+
+class Induction(AlgorithmSpec):
+    """What followed the trigger, the last time?"""
+
+    kind: Literal["induction"] = "induction"
+    sizes: tuple[Size, Size] = (256, 256)
+    vocabulary: Size = 16
+
+
+class SelectiveCopy(AlgorithmSpec):
+    """The letters that stand scattered among noise."""
+
+    kind: Literal["selective-copy"] = "selective-copy"
+    sizes: tuple[Size, Size] = (256, 256)
+    tokens: Size = 16
+    symbols: Size = 15
+
+
+class Adding(SizedSpec):
+    """The adding problem: so many numbers from 0 to 1, two of them marked, and the sum of these."""
+
+    gives: ClassVar[tuple[Form, ...]] = ("series",)
+    kind: Literal["adding"] = "adding"
+    train: Size = 50_000
+    sizes: tuple[Size, Size] = (600, 600)
+
+    def stream(self, form: Form, split: CorpusSplit) -> Iterator[Sample]:
+        chance = Random(f"adding {split} {self.seed}")
+        while True:
+            yield vars(adding(chance, chance.randint(*self.bounds(split))))

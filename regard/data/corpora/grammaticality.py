@@ -11,13 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from random import Random
+from typing import ClassVar, Literal
 
+from regard.core.spec import Size
 from regard.data.corpora.english_french.inflection import present
 from regard.data.corpora.english_french.join import english_text
 from regard.data.corpora.english_french.lexicon import lexicon, nouns_of
 from regard.data.corpora.english_french.pattern import Level
 from regard.data.corpora.english_french.stream import Split, pairs
 from regard.data.corpora.english_french.word import Word
+from regard.data.corpus import Generated
+from regard.data.sample import Form, Sample
 
 Words = list[Word]
 Edit = Callable[[Words], Iterator[Words]]  # all ways to make the mistake in a sentence
@@ -51,6 +55,19 @@ ALONE = frozenset((
 ))  # fmt: skip
 # what a bare noun can follow: a list, goes to shop, without hat or coat, says that dancer sings
 BEFORE_BARE = frozenset(["and", "or", "but", ",", "to", "without", "that"])
+
+
+class Grammaticality(Generated):
+    """Sentences of the built-in grammar, right or with one mistake; the label says which."""
+
+    gives: ClassVar[tuple[Form, ...]] = ("labels",)
+    kind: Literal["grammaticality"] = "grammaticality"
+    train: Size = 50_000
+    level: Level = "full"
+
+    def stream(self, form: Form, split: Split) -> Iterator[Sample]:
+        assert split != "combinations"
+        return ({"text": text, "label": label} for text, label in samples(split, self.seed, self.level))
 
 
 def samples(split: Split, seed: int = 0, level: Level = "full") -> Iterator[tuple[str, str]]:

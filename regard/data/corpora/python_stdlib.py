@@ -9,14 +9,37 @@ from __future__ import annotations
 import sys
 import sysconfig
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
+from regard.core.spec import Size
 from regard.data.corpora.english_french.stream import split_by_text
+from regard.data.corpus import CorpusSpec
+from regard.data.corpus import Split as CorpusSplit
+from regard.data.log import Log
+from regard.data.sample import Form, Sample
 from regard.errors import DataError
 
 Split = Literal["train", "validation", "test"]
 STRAYS = frozenset(["test", "tests", "idle_test", "__pycache__", "_bundled"])  # inside of modules
+
+
+class PythonStdlib(CorpusSpec):
+    """The source code of Python's own standard library, a document a file."""
+
+    gives: ClassVar[tuple[Form, ...]] = ("documents",)
+    kind: Literal["python-stdlib"] = "python-stdlib"
+    most: Size | None = None  # documents of each split; None: all
+
+    def splits(self) -> tuple[CorpusSplit, ...]:
+        return ("train", "validation", "test")
+
+    def samples(self, form: Form, split: CorpusSplit, folder: Path, log: Log) -> Iterator[Sample]:
+        assert split != "combinations"
+        for name, text in islice(documents(split), self.most):
+            log.keep()
+            yield {"text": text, "place": name}
 
 
 def documents(split: Split, folder: Path | None = None) -> Iterator[tuple[str, str]]:

@@ -5,8 +5,9 @@ alignment falls out of the construction. An English sentence has exactly one tra
 man addressed politely, and *they* are always *ils* unless the sentence says who they are.
 """
 
+from regard.data.corpora.english_french.corpus import EnglishFrench
 from regard.data.corpora.english_french.stream import Split, pairs, patterns
 from regard.data.corpora.english_french.vocabulary import lemmas
 from regard.data.corpora.english_french.word import BilingualPair, Word
 
-__all__ = ["BilingualPair", "Split", "Word", "lemmas", "pairs", "patterns"]
+__all__ = ["BilingualPair", "EnglishFrench", "Split", "Word", "lemmas", "pairs", "patterns"]

@@ -23,7 +23,7 @@ from regard.data.corpora.english_french.phrase import Phrase
 from regard.data.corpora.english_french.word import CONTENT, BilingualPair
 
 Pattern = Callable[[Draw], Phrase]
-Level = Literal["full", "first"]
+Level = Literal["full", "first"]  # first: fewer patterns and words, for a model that has a minute
 
 STATEMENTS: tuple[Pattern, ...] = (
     statements.somebody_sleeps,

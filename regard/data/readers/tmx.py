@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 from xml.etree import ElementTree
 
 from pydantic import model_validator
@@ -15,7 +15,7 @@ from pydantic import model_validator
 from regard.core.spec import Size
 from regard.data.lines import LONGEST, Line, clean, open_bytes
 from regard.data.log import Log
-from regard.data.readers import PairReader, Paths, list_paths
+from regard.data.reader import PairReader, Paths, list_paths
 from regard.errors import DataError
 
 CODES = frozenset({"bpt", "ept", "ph", "it", "ut"})  # hold another program's markup, not text; `hi` holds text
@@ -26,6 +26,7 @@ PIECE = 2**16  # bytes that are parsed at once
 class TMX(PairReader):
     """A translation memory; `en` finds `en-GB` and `en_US` too, and `en-GB` finds `en` if nothing is nearer."""
 
+    suffixes: ClassVar[tuple[str, ...]] = (".tmx",)
     kind: Literal["tmx"] = "tmx"
     path: Paths
     source: str | None = None  # languages; None: what the file's header and its first unit say, if that is clear
@@ -37,6 +38,13 @@ class TMX(PairReader):
         if (self.source is None) != (self.target is None):
             raise ValueError("source, target: give both languages or neither")
         return self
+
+    @classmethod
+    def take(cls, names: Sequence[str]) -> Self | None:
+        """A file, which may be followed by its two languages."""
+        if len(names) == 3 and super().take(names[:1]) is not None:
+            return cls(path=names[0], source=names[1], target=names[2])
+        return super().take(names)
 
     def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
         for path in list_paths(self.path):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from regard.core.spec import Size
 from regard.data.lines import LONGEST, Line, clean, decode, rows
 from regard.data.log import Log
-from regard.data.readers import PairReader, Paths, list_paths
+from regard.data.reader import PairReader, Paths, list_paths
 from regard.errors import DataError
 
 CHARSET = re.compile(rb"charset=([^\s\\\";]+)")
@@ -24,6 +24,7 @@ PRINTABLE = bytes(byte for byte in range(32, 127) if byte != ord("\\"))
 class PO(PairReader):
     """A gettext catalogue; a plural pairs with the last form; fuzzy and obsolete entries are left out."""
 
+    suffixes: ClassVar[tuple[str, ...]] = (".po",)
     kind: Literal["po"] = "po"
     path: Paths
     longest: Size = LONGEST

@@ -1,0 +1,34 @@
+"""The grammar's sentences as a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from regard.core.spec import Count, Size
+from regard.data.corpora.english_french.pattern import Level
+from regard.data.corpora.english_french.stream import pairs
+from regard.data.corpus import Generated, Split
+from regard.data.sample import Form, Sample
+
+
+class EnglishFrench(Generated):
+    """The built-in grammar: translations, or the English side as text or with its parts of speech."""
+
+    gives: ClassVar[tuple[Form, ...]] = ("pairs", "documents", "tags")
+    kind: Literal["en-fr"] = "en-fr"
+    combinations: Count = 1000
+    longest: Size = 40  # words of an English sentence
+    level: Level = "full"
+
+    def stream(self, form: Form, split: Split) -> Iterator[Sample]:
+        for pair in pairs(split, self.seed, self.level):
+            words = pair.source_words
+            if len(words) > self.longest:
+                continue
+            if form == "pairs":
+                yield {"source": pair.source, "target": pair.target}
+            elif form == "documents":
+                yield {"text": pair.source}
+            else:
+                yield {"words": [word.text for word in words], "tags": [word.tag for word in words]}

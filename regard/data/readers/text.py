@@ -1,0 +1,58 @@
+"""Two files, line by line."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal, Self
+
+from regard.core.spec import Size
+from regard.data.header import refuse_names
+from regard.data.lines import LONGEST, Line, lines
+from regard.data.log import Log
+from regard.data.reader import PairReader, Paths, list_paths
+from regard.errors import DataError
+
+
+class Text(PairReader):
+    """Two files, or two lists of files, whose lines are translations of each other."""
+
+    files: ClassVar[tuple[str, ...]] = ("source", "target")
+    kind: Literal["text"] = "text"
+    source: Paths
+    target: Paths
+    header: bool | None = None  # whether the first line of each has a name; None: one that looks like it is refused
+    longest: Size = LONGEST
+
+    @classmethod
+    def take(cls, names: Sequence[str]) -> Self | None:
+        return cls(source=names[0], target=names[1]) if len(names) == 2 else None
+
+    @classmethod
+    def describe_files(cls) -> str:
+        return "a source and a target file"
+
+    def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
+        sources, targets = list_paths(self.source), list_paths(self.target)
+        if len(sources) != len(targets):
+            raise DataError(f"{len(sources)} source files and {len(targets)} target files", "list them in pairs")
+        for source, target in zip(sources, targets, strict=True):
+            found = self.aligned(source, target, log)
+            if self.header:
+                next(found, None)
+            for number, (one, other) in enumerate(found):
+                if not number and self.header is None:
+                    refuse_names(one.place, {"source": one.text or "", "target": other.text or ""})
+                yield one, other
+
+    def aligned(self, source: str, target: str, log: Log) -> Iterator[tuple[Line, Line]]:
+        ones, others = lines(source, log, self.longest), lines(target, log, self.longest)
+        for count, (one, other) in enumerate(itertools.zip_longest(ones, others)):
+            if one is None or other is None:
+                more = 1 + sum(1 for _ in (others if one is None else ones))
+                left, right = (count, count + more) if one is None else (count + more, count)
+                raise DataError(
+                    f"{source} has {left} lines and {target} has {right}: they can't be translations line by line",
+                    "check that both files are whole",
+                )
+            yield one, other
