@@ -14,6 +14,7 @@ from typing import Literal, Self
 import torch
 from torch import Tensor, nn
 
+from regard.core.dense import Dense
 from regard.core.mask import Mask, average
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.spec import Rate, Size, divides
@@ -75,7 +76,7 @@ class Bridge(nn.Module):
         super().__init__()
         self.how, self.cell = how, (cell,)  # a tuple, so that the cell isn't registered twice
         bridged = how in ("bridge", "mean")
-        self.dense = nn.Linear(memory, cell.layers * cell.pieces * width) if bridged else None
+        self.dense = Dense(memory, cell.layers * cell.pieces * width) if bridged else None
 
     def forward(self, rows: int, view: View, path: str, like: Tensor) -> Carry:
         (cell,) = self.cell

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.dense import Dense
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import See
@@ -62,7 +63,7 @@ class DiagonalStateSpace(Mixer):
         self.frequency = nn.Parameter(torch.empty(width, pairs))  # Im A
         self.readout = nn.Parameter(torch.empty(width, pairs, 2))  # C
         self.skip = nn.Parameter(torch.empty(width))  # D
-        self.output = nn.Linear(width, 2 * width)
+        self.output = Dense(width, 2 * width)
         self.reset()
 
     def reset(self) -> None:
