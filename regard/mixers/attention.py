@@ -153,8 +153,7 @@ class MultiHeadAttention(Mixer):
             return None
         room = min(max(view.room, 1), self.spec.window or view.room or 1)
         shape = (rows, self.kv_heads, room, self.size)
-        weight = self.key.weight
-        return Slots(tensors=(weight.new_zeros(shape), weight.new_zeros(shape)), window=self.spec.window)
+        return Slots(tensors=(view.zeros(*shape), view.zeros(*shape)), window=self.spec.window)
 
     def project(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """A memory's keys and values, head by head."""

@@ -138,9 +138,8 @@ class AttentiveRecurrence(Mixer):
 
     def start(self, rows: int, view: View) -> AttentiveState:
         memory = view.recall(self.path)
-        weight = self.output.weight
         return AttentiveState(
-            carry=self.bridge(rows, view, self.path, weight),
-            fed=weight.new_zeros(rows, self.width) if self.spec.feed else None,
+            carry=self.bridge(rows, view, self.path),
+            fed=view.zeros(rows, self.width) if self.spec.feed else None,
             keys=Shared(tensors=(self.score.prepare(memory.states),), fan=memory.fan),
         )

@@ -126,6 +126,5 @@ class LatentAttention(Mixer):
         return y[..., :size]
 
     def start(self, rows: int, view: View) -> State:
-        room, weight = max(view.room, 1), self.latent.weight
-        sizes = (self.spec.rank, self.spec.rotary)
-        return Slots(tensors=tuple(weight.new_zeros(rows, room, size) for size in sizes))
+        room, sizes = max(view.room, 1), (self.spec.rank, self.spec.rotary)
+        return Slots(tensors=tuple(view.zeros(rows, room, size) for size in sizes))

@@ -113,9 +113,8 @@ class SelectiveStateSpace(Mixer):
         return inputs.gather(1, index[..., None].expand(-1, -1, self.inner))
 
     def start(self, rows: int, view: View) -> MambaState:
-        tail = self.decay.new_zeros(rows, self.spec.convolution - 1, self.inner)
-        precise = torch.promote_types(tail.dtype, torch.float32)
-        return MambaState(tail=tail, scan=tail.new_zeros(rows, self.spec.states, self.inner, dtype=precise))
+        tail = view.zeros(rows, self.spec.convolution - 1, self.inner)
+        return MambaState(tail=tail, scan=view.zeros(rows, self.spec.states, self.inner, dtype=view.precise))
 
 
 def step(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

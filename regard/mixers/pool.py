@@ -115,9 +115,8 @@ class MeanPooling(Mixer):
             return Shared(tensors=(self.value(memory.states),), fan=memory.fan)
         if not self.spec.causal:
             return None
-        like = next(self.parameters(), torch.empty(0, device=view.device))
-        precise = torch.promote_types(like.dtype, torch.float32)
-        return PoolState(like.new_zeros(rows, self.width, dtype=precise), like.new_zeros(rows, 1, dtype=precise))
+        total, count = (view.zeros(rows, size, dtype=view.precise) for size in (self.width, 1))
+        return PoolState(total, count)
 
 
 def equal(mask: Mask, causal: bool) -> Tensor:

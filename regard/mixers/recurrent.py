@@ -78,10 +78,10 @@ class Bridge(nn.Module):
         bridged = how in ("bridge", "mean")
         self.dense = Dense(memory, cell.layers * cell.pieces * width) if bridged else None
 
-    def forward(self, rows: int, view: View, path: str, like: Tensor) -> Carry:
+    def forward(self, rows: int, view: View, path: str) -> Carry:
         (cell,) = self.cell
         if self.how == "zeros":
-            return cell.zeros(rows, like)
+            return cell.zeros(rows, view)
         memory = view.recall(path)
         if self.how == "mean":
             vector = average(memory.states, memory.valid)
@@ -158,8 +158,7 @@ class Recurrence(Mixer):
         return torch.cat((y, reverse(z, lengths)), -1), joined
 
     def first(self, rows: int, view: View) -> Carry:
-        weight = next(self.cell.parameters())
-        carry = self.bridge(rows, view, self.path, weight)
+        carry = self.bridge(rows, view, self.path)
         return carry if self.other is None else tuple(piece.repeat_interleave(2, 1) for piece in carry)
 
     def start(self, rows: int, view: View) -> State:

@@ -130,7 +130,7 @@ class TuringMachine(Mixer):
         places = self.rest.softmax(-1).expand(rows, -1, -1)
         reading, writing = places.split((self.spec.reads, self.spec.writes), 1)
         return TuringState(
-            carry=self.cell.zeros(rows, self.blank),
+            carry=self.cell.zeros(rows, view),
             memory=memory,
             reading=reading,
             writing=writing,

@@ -168,6 +168,7 @@ class SpelledEmbedding(Embedding):
             raise InputError(f"this model reads letters, and there are no {missing[0]}", "extras={'spellings': …}")
         spellings = view.extras["spellings"]
         inside = View.of(spellings, spellings > 0, probe=view.probe)
+        inside.dtype = view.dtype
         states = self.letters(spellings, inside)  # (words, letters, width)
         found = states.masked_fill(~(spellings > 0)[..., None], -torch.inf).amax(1)
         return torch.cat((self.words(inputs, view), found[view.extras["spelled"]]), -1)
