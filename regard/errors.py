@@ -5,6 +5,7 @@ work is a `RegardWarning`: the command line prints it, and Python's own filters 
 """
 
 import warnings
+from pathlib import Path
 
 
 class RegardError(Exception):
@@ -47,6 +48,14 @@ class CheckpointError(RegardError):
 
     code = "checkpoint"
     status = 4
+
+
+class Damage(CheckpointError):
+    """A checkpoint's file that is missing, or isn't what was saved; `folder` is the checkpoint's."""
+
+    def __init__(self, message: str, folder: Path) -> None:
+        super().__init__(message)
+        self.folder = folder
 
 
 class Mismatch(CheckpointError):

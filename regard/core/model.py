@@ -165,7 +165,7 @@ class Model(nn.Module):
             memory = memory.serve(rows)
         elif self.encoder is not None:
             raise InputError("this model translates from a memory", "start(rows, encode(source))")
-        view = View(Mask(rows, 0, device=self.device), memory=memory, room=room)
+        view = View(Mask(rows, 0, device=self.device), memory=memory, room=room, dtype=self.dtype)
         return Progress(blocks=stack.start(rows, view), memory=memory)
 
     def step(
@@ -194,7 +194,7 @@ class Model(nn.Module):
         if state.rows not in (None, rows):  # None: nothing in it remembers, so any rows will do
             raise InputError(f"{rows} rows of tokens for a state of {state.rows} rows")
         mask = Mask(rows, time, valid, state.past, tokens.device)
-        view = View(mask, memory=state.memory, probe=probe)
+        view = View(mask, memory=state.memory, probe=probe, dtype=self.dtype)
         x = stack(tokens, view, state.blocks)
         state.advance(mask)
         return x, view
@@ -218,6 +218,11 @@ class Model(nn.Module):
     @property
     def device(self) -> torch.device:
         return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of its weights, in which it also remembers; a packed weight has another, and says nothing."""
+        return next((p.dtype for p in self.parameters() if p.is_floating_point()), torch.float32)
 
     @property
     def alignments(self) -> tuple[str, ...]:
@@ -270,7 +275,8 @@ class Model(nn.Module):
         rows, time = measure_call(stack, inputs, valid)
         if memory is not None:
             memory = memory.serve(rows)
-        return View(Mask(rows, time, valid, 0, inputs.device, documents), memory, probe, extras or {})
+        mask = Mask(rows, time, valid, 0, inputs.device, documents)
+        return View(mask, memory, probe, extras or {}, dtype=self.dtype)
 
 
 def measure_call(stack: Stack, inputs: Tensor, valid: Tensor | None) -> tuple[int, int]:

@@ -143,7 +143,7 @@ def _state_bytes(model: Model, room: int, source: int) -> int:
         if model.encoder is not None and model.spec.encoder is not None:
             states = torch.empty(1, source, model.spec.encoder.width)
             last = model.encoder.layers()[-1].mixer
-            view = View(Mask(1, source))
+            view = View(Mask(1, source), dtype=model.dtype)
             ending = last.start(1, view) if last is not None and last.leaves_final else None
             memory = Memory(tensors=(states,), final=None if ending is None else ending.summary())
         return model.start(1, memory, room=room).nbytes

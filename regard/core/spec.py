@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
     from torch import nn
 
+    from regard.core.dense import Lookup
     from regard.core.stack import StackSpec
 else:
     ModelMetaclass = type(BaseModel)
@@ -263,7 +264,7 @@ class EmbeddingSpec(Spec):
         """The same for so many letters, where it spells words."""
         return self
 
-    def build(self, width: int, table: nn.Embedding | None = None) -> nn.Module:
+    def build(self, width: int, table: Lookup | None = None) -> nn.Module:
         raise NotImplementedError
 
 
@@ -329,7 +330,7 @@ class HeadSpec(Spec):
         """The same for so many tokens, where it has a size of its own."""
         return self
 
-    def build(self, width: int, table: nn.Embedding | None = None) -> nn.Module:
+    def build(self, width: int, table: Lookup | None = None) -> nn.Module:
         raise NotImplementedError
 
 

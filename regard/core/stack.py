@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from regard.core.block import Block, BlockSpec
+from regard.core.dense import Lookup
 from regard.core.mixer import Part
 from regard.core.spec import Count, Depth, EmbeddingSpec, NormSpec, RelativeSpec, Size, Spec, build_optional
 from regard.core.state import Group, State
@@ -171,7 +172,7 @@ class StackSpec(Spec):
                 raise ValueError(f"bias: it serves {self.bias.shared_heads} heads, and a block's mix has heads {heads}")
         return self
 
-    def build(self, table: nn.Embedding | None = None) -> Stack:
+    def build(self, table: Lookup | None = None) -> Stack:
         """`table`: token vectors lent by another stack."""
         return Stack(
             self.embedding.build(self.width, table),

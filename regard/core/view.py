@@ -28,6 +28,7 @@ class View:
     bias: nn.Module | None = None  # relative positions that a whole stack shares
     room: int = 0  # positions to allocate ahead when a state is started
     scattered: Tensor | None = None  # places that stand for the positions, in their order: (1 or rows, time)
+    dtype: torch.dtype = torch.float32  # the model's, and so that of what it remembers
     _made: dict[Hashable, object] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -47,7 +48,8 @@ class View:
     ) -> View:
         """The view of a chunk (batch, time, …) that follows what a state holds."""
         past = 0 if state is None else state.past
-        return cls(Mask(x.shape[0], x.shape[1], valid, past, x.device, documents), memory, probe)
+        mask = Mask(x.shape[0], x.shape[1], valid, past, x.device, documents)
+        return cls(mask, memory, probe, dtype=x.dtype if x.is_floating_point() else torch.float32)
 
     @property
     def positions(self) -> Tensor:
@@ -64,9 +66,20 @@ class View:
         return self.mask.device
 
     @property
+    def precise(self) -> torch.dtype:
+        """For sums over many positions, which rounding would spoil: single precision at least."""
+        return torch.promote_types(self.dtype, torch.float32)
+
+    def zeros(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
+        """Room for a new state, of the model's type unless another is given."""
+        return torch.zeros(shape, dtype=dtype or self.dtype, device=self.device)
+
+    @property
     def apart(self) -> View:
         """The same call with each packed document in a row of its own; that is how a probe sees it, too."""
-        return self.once("apart", lambda: View(self.mask.apart.mask, probe=self.probe, bias=self.bias))
+        return self.once(
+            "apart", lambda: View(self.mask.apart.mask, probe=self.probe, bias=self.bias, dtype=self.dtype)
+        )
 
     def copy(self) -> View:
         """The same call, with what layers share so far; what one computes from here on, the other doesn't have."""

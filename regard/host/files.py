@@ -29,10 +29,10 @@ def aside(path: Path) -> Path:
     return path.with_name(f"{path.name}.tmp-{os.getpid()}")
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a file that is on the disk when this returns."""
+def write(path: Path, *content: bytes | memoryview) -> None:
+    """Write a file, of one piece or several, that is on the disk when this returns."""
     with path.open("wb") as file:
-        file.write(content)
+        file.writelines(content)
         file.flush()
         os.fsync(file.fileno())
 

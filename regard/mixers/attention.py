@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.dense import Dense
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import See
 from regard.core.slots import Slots
@@ -86,11 +87,11 @@ class MultiHeadAttention(Mixer):
         self.recalls = spec.over_memory
         self.grows = spec.window is None and not spec.over_memory
         source = spec.memory or width
-        self.query = nn.Linear(width, self.heads * self.size, bias=spec.bias)
-        self.key = nn.Linear(source, self.kv_heads * self.size, bias=spec.bias)
-        self.value = nn.Linear(source, self.kv_heads * self.size, bias=spec.bias)
+        self.query = Dense(width, self.heads * self.size, bias=spec.bias)
+        self.key = Dense(source, self.kv_heads * self.size, bias=spec.bias)
+        self.value = Dense(source, self.kv_heads * self.size, bias=spec.bias)
         closing = spec.bias if spec.output_bias is None else spec.output_bias
-        self.output = nn.Linear(self.heads * self.size, width, bias=closing)
+        self.output = Dense(self.heads * self.size, width, bias=closing)
         self.query_norm: nn.Module | None = build_optional(spec.norm, self.size)
         self.key_norm: nn.Module | None = build_optional(spec.norm, self.size)
         self.position: Position = build_optional(spec.position, self.heads, self.size) or Position()
@@ -152,8 +153,7 @@ class MultiHeadAttention(Mixer):
             return None
         room = min(max(view.room, 1), self.spec.window or view.room or 1)
         shape = (rows, self.kv_heads, room, self.size)
-        weight = self.key.weight
-        return Slots(tensors=(weight.new_zeros(shape), weight.new_zeros(shape)), window=self.spec.window)
+        return Slots(tensors=(view.zeros(*shape), view.zeros(*shape)), window=self.spec.window)
 
     def project(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """A memory's keys and values, head by head."""

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from regard.core.dense import Dense
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import See
 from regard.core.spec import Rate, Size
@@ -70,7 +71,7 @@ class AttentiveRecurrence(Mixer):
         self.score = spec.score.build(asks, memory)
         # the word is read from the state and the context, and before the cell from the input too
         pieces = 2 if spec.readout == "maxout" else 1
-        self.output = nn.Linear(width + memory + width * before, width * pieces)
+        self.output = Dense(width + memory + width * before, width * pieces)
         self.bridge = Bridge(spec.start, self.cell, width, memory)
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
@@ -137,9 +138,8 @@ class AttentiveRecurrence(Mixer):
 
     def start(self, rows: int, view: View) -> AttentiveState:
         memory = view.recall(self.path)
-        weight = self.output.weight
         return AttentiveState(
-            carry=self.bridge(rows, view, self.path, weight),
-            fed=weight.new_zeros(rows, self.width) if self.spec.feed else None,
+            carry=self.bridge(rows, view, self.path),
+            fed=view.zeros(rows, self.width) if self.spec.feed else None,
             keys=Shared(tensors=(self.score.prepare(memory.states),), fan=memory.fan),
         )

@@ -13,8 +13,9 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from regard.core.dense import Dense
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.slots import Slots
 from regard.core.spec import Positive, Rate, Size
@@ -57,14 +58,14 @@ class LatentAttention(Mixer):
         self.scale = spec.scale or (spec.size + spec.rotary) ** -0.5
         queries = spec.heads * (spec.size + spec.rotary)
         norm = RMSNorm(eps=spec.eps)
-        self.query_latent = nn.Linear(width, spec.query_rank, bias=False) if spec.query_rank else None
+        self.query_latent = Dense(width, spec.query_rank, bias=False) if spec.query_rank else None
         self.query_norm = norm.build(spec.query_rank) if spec.query_rank else None
-        self.query = nn.Linear(spec.query_rank or width, queries, bias=False)
-        self.latent = nn.Linear(width, spec.rank, bias=False)
+        self.query = Dense(spec.query_rank or width, queries, bias=False)
+        self.latent = Dense(width, spec.rank, bias=False)
         self.latent_norm = norm.build(spec.rank)
-        self.turn = nn.Linear(width, spec.rotary, bias=False)
-        self.expand = nn.Linear(spec.rank, spec.heads * (spec.size + spec.value), bias=False)
-        self.output = nn.Linear(spec.heads * spec.value, width, bias=False)
+        self.turn = Dense(width, spec.rotary, bias=False)
+        self.expand = Dense(spec.rank, spec.heads * (spec.size + spec.value), bias=False)
+        self.output = Dense(spec.heads * spec.value, width, bias=False)
         self.position = spec.position.build(spec.heads, spec.rotary)
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
@@ -102,7 +103,7 @@ class LatentAttention(Mixer):
     def attend_latents(self, query: Parts, held: Parts, allowed: Tensor | None, causal: bool, view: View) -> Tensor:
         """q · (W c) = (Wᵀ q) · c: move the query into the latent space, where all heads share one key."""
         spec, (content, turned), (latent, _) = self.spec, query, held
-        weight = self.expand.weight.view(spec.heads, spec.size + spec.value, spec.rank)
+        weight = self.expand.matrix().view(spec.heads, spec.size + spec.value, spec.rank)
         to_key, to_value = weight.split((spec.size, spec.value), 1)
         asked = torch.cat((content @ to_key, turned), -1)  # (batch, heads, queries, rank + rotary)
         key = torch.cat(held, -1)[:, None]
@@ -125,6 +126,5 @@ class LatentAttention(Mixer):
         return y[..., :size]
 
     def start(self, rows: int, view: View) -> State:
-        room, weight = max(view.room, 1), self.latent.weight
-        sizes = (self.spec.rank, self.spec.rotary)
-        return Slots(tensors=tuple(weight.new_zeros(rows, room, size) for size in sizes))
+        room, sizes = max(view.room, 1), (self.spec.rank, self.spec.rotary)
+        return Slots(tensors=tuple(view.zeros(rows, room, size) for size in sizes))

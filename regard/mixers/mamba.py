@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.dense import Dense
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.spec import Positive, Size
@@ -59,13 +60,13 @@ class SelectiveStateSpace(Mixer):
         self.spec = spec
         self.inner = spec.expand * width
         self.rank = spec.rank or math.ceil(width / 16)
-        self.input = nn.Linear(width, 2 * self.inner, bias=spec.bias)
+        self.input = Dense(width, 2 * self.inner, bias=spec.bias)
         self.convolution = nn.Conv1d(self.inner, self.inner, spec.convolution, groups=self.inner)
-        self.select = nn.Linear(self.inner, self.rank + 2 * spec.states, bias=False)  # Δ, B, C
-        self.delta = nn.Linear(self.rank, self.inner)
+        self.select = Dense(self.inner, self.rank + 2 * spec.states, bias=False)  # Δ, B, C
+        self.delta = Dense(self.rank, self.inner)
         self.decay = nn.Parameter(torch.empty(self.inner, spec.states))  # log of -A
         self.skip = nn.Parameter(torch.empty(self.inner))  # D
-        self.output = nn.Linear(self.inner, width, bias=spec.bias)
+        self.output = Dense(self.inner, width, bias=spec.bias)
         self.reset()
 
     def reset(self) -> None:
@@ -112,9 +113,8 @@ class SelectiveStateSpace(Mixer):
         return inputs.gather(1, index[..., None].expand(-1, -1, self.inner))
 
     def start(self, rows: int, view: View) -> MambaState:
-        tail = self.decay.new_zeros(rows, self.spec.convolution - 1, self.inner)
-        precise = torch.promote_types(tail.dtype, torch.float32)
-        return MambaState(tail=tail, scan=tail.new_zeros(rows, self.spec.states, self.inner, dtype=precise))
+        tail = view.zeros(rows, self.spec.convolution - 1, self.inner)
+        return MambaState(tail=tail, scan=view.zeros(rows, self.spec.states, self.inner, dtype=view.precise))
 
 
 def step(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,6 +14,7 @@ from typing import Literal, Self
 import torch
 from torch import Tensor, nn
 
+from regard.core.dense import Dense
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.spec import Size
@@ -64,8 +65,8 @@ class MeanPooling(Mixer):
         self.causal = spec.causal or spec.over_memory
         self.recalls = spec.over_memory
         source = spec.memory or width
-        self.value = nn.Linear(source, width, bias=spec.bias) if spec.project else nn.Identity()
-        self.output = nn.Linear(width, width, bias=spec.bias) if spec.project else nn.Identity()
+        self.value = Dense(source, width, bias=spec.bias) if spec.project else nn.Identity()
+        self.output = Dense(width, width, bias=spec.bias) if spec.project else nn.Identity()
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         if self.spec.over_memory:
@@ -114,9 +115,8 @@ class MeanPooling(Mixer):
             return Shared(tensors=(self.value(memory.states),), fan=memory.fan)
         if not self.spec.causal:
             return None
-        like = next(self.parameters(), torch.empty(0, device=view.device))
-        precise = torch.promote_types(like.dtype, torch.float32)
-        return PoolState(like.new_zeros(rows, self.width, dtype=precise), like.new_zeros(rows, 1, dtype=precise))
+        total, count = (view.zeros(rows, size, dtype=view.precise) for size in (self.width, 1))
+        return PoolState(total, count)
 
 
 def equal(mask: Mask, causal: bool) -> Tensor:

@@ -14,6 +14,7 @@ from typing import Literal, Self
 import torch
 from torch import Tensor, nn
 
+from regard.core.dense import Dense
 from regard.core.mask import Mask, average
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.spec import Rate, Size, divides
@@ -75,12 +76,12 @@ class Bridge(nn.Module):
         super().__init__()
         self.how, self.cell = how, (cell,)  # a tuple, so that the cell isn't registered twice
         bridged = how in ("bridge", "mean")
-        self.dense = nn.Linear(memory, cell.layers * cell.pieces * width) if bridged else None
+        self.dense = Dense(memory, cell.layers * cell.pieces * width) if bridged else None
 
-    def forward(self, rows: int, view: View, path: str, like: Tensor) -> Carry:
+    def forward(self, rows: int, view: View, path: str) -> Carry:
         (cell,) = self.cell
         if self.how == "zeros":
-            return cell.zeros(rows, like)
+            return cell.zeros(rows, view)
         memory = view.recall(path)
         if self.how == "mean":
             vector = average(memory.states, memory.valid)
@@ -157,8 +158,7 @@ class Recurrence(Mixer):
         return torch.cat((y, reverse(z, lengths)), -1), joined
 
     def first(self, rows: int, view: View) -> Carry:
-        weight = next(self.cell.parameters())
-        carry = self.bridge(rows, view, self.path, weight)
+        carry = self.bridge(rows, view, self.path)
         return carry if self.other is None else tuple(piece.repeat_interleave(2, 1) for piece in carry)
 
     def start(self, rows: int, view: View) -> State:

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.dense import Dense
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import See
@@ -62,7 +63,7 @@ class DiagonalStateSpace(Mixer):
         self.frequency = nn.Parameter(torch.empty(width, pairs))  # Im A
         self.readout = nn.Parameter(torch.empty(width, pairs, 2))  # C
         self.skip = nn.Parameter(torch.empty(width))  # D
-        self.output = nn.Linear(width, 2 * width)
+        self.output = Dense(width, 2 * width)
         self.reset()
 
     def reset(self) -> None:
@@ -90,9 +91,14 @@ class DiagonalStateSpace(Mixer):
 
     def discretise(self) -> tuple[Tensor, Tensor, Tensor]:
         """log Ā, B̄, C for the learned step: each (width, pairs)."""
-        A = torch.complex(-self.decay.float().exp(), self.frequency.float())
-        exponent = A * self.step.float().exp()[:, None]
-        return exponent, torch.expm1(exponent) / A, torch.view_as_complex(self.readout.float())
+        A = torch.complex(-self.decay.to(self.precise).exp(), self.frequency.to(self.precise))
+        exponent = A * self.step.to(self.precise).exp()[:, None]
+        return exponent, torch.expm1(exponent) / A, torch.view_as_complex(self.readout.to(self.precise))
+
+    @property
+    def precise(self) -> torch.dtype:
+        """What the system is computed in: a long product of rounded numbers drifts."""
+        return torch.promote_types(self.decay.dtype, torch.float32)
 
     def recur(self, x: Tensor, state: SSMState, mask: Mask) -> Tensor:
         """x_t = Ā x_{t-1} + B̄ u_t, y_t = 2 Re(C x_t)."""
@@ -105,7 +111,9 @@ class DiagonalStateSpace(Mixer):
 
     def convolve(self, x: Tensor, state: SSMState | None, mask: Mask, see: See | None) -> Tensor:
         """y = K * u with K_l = 2 Re(C Ā^l B̄), by the fast Fourier transform, and what the past adds."""
-        u = mask.align(x if mask.valid is None else x * mask.valid[..., None]).mT.float()  # (rows, width, time)
+        u = mask.align(x if mask.valid is None else x * mask.valid[..., None]).mT.to(
+            self.precise
+        )  # (rows, width, time)
         exponent, B, C = self.discretise()
         time = torch.arange(mask.time, device=x.device)
         powers = (exponent[..., None] * time).exp()  # Ā^l: (width, pairs, time)
@@ -114,7 +122,7 @@ class DiagonalStateSpace(Mixer):
             kernel = see("kernel", kernel)
         # in double precision: the transform mixes all positions, and its rounding would carry the future into the past
         signal, response = torch.fft.rfft(u.double(), 2 * mask.time), torch.fft.rfft(kernel.double(), 2 * mask.time)
-        y = torch.fft.irfft(signal * response, 2 * mask.time)[..., : mask.time].float()
+        y = torch.fft.irfft(signal * response, 2 * mask.time)[..., : mask.time].to(self.precise)
         if state is not None:
             before = state.x * exponent.exp()  # (rows, width, pairs)
             y = y + 2 * torch.einsum("rwp,wpt->rwt", before * C, powers).real
@@ -122,8 +130,7 @@ class DiagonalStateSpace(Mixer):
         return mask.restore(y.mT)
 
     def start(self, rows: int, view: View) -> State:
-        shape = (rows, *self.frequency.shape)
-        return SSMState(x=torch.zeros(shape, dtype=torch.complex64, device=self.frequency.device))
+        return SSMState(x=view.zeros(rows, *self.frequency.shape, dtype=view.precise.to_complex()))
 
     @staticmethod
     def settle(u: Tensor, before: Tensor, exponent: Tensor, B: Tensor, powers: Tensor, mask: Mask) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.dense import Dense
 from regard.core.mixer import Mixer, MixerSpec, Part
 from regard.core.probe import See
 from regard.core.spec import Size
@@ -58,7 +59,7 @@ class TuringHeads(Part):
         super().__init__()
         self.count, self.size, self.shift = count, size, shift
         self.sizes = (size, 1, 1, 2 * shift + 1, 1)  # key, strength, gate, shifts, sharpness
-        self.address = nn.Linear(width, count * sum(self.sizes))
+        self.address = Dense(width, count * sum(self.sizes))
 
     def forward(self, hidden: Tensor, memory: Tensor, before: Tensor) -> Tensor:
         """(rows, count, slots), each head's weights."""
@@ -84,8 +85,8 @@ class TuringMachine(Mixer):
         self.cell = Cell(spec.cell, width + spec.reads * spec.size, width)
         self.readers = TuringHeads(spec.reads, width, spec.size, spec.shift)
         self.writers = TuringHeads(spec.writes, width, spec.size, spec.shift)
-        self.change = nn.Linear(width, spec.writes * 2 * spec.size)  # what to erase and what to add
-        self.output = nn.Linear(width + spec.reads * spec.size, width)
+        self.change = Dense(width, spec.writes * 2 * spec.size)  # what to erase and what to add
+        self.output = Dense(width + spec.reads * spec.size, width)
         self.blank = nn.Parameter(torch.empty(spec.size))  # one for all slots: no place is known by what it holds
         self.rest = nn.Parameter(torch.empty(spec.reads + spec.writes, spec.slots))
         self.reset()
@@ -129,7 +130,7 @@ class TuringMachine(Mixer):
         places = self.rest.softmax(-1).expand(rows, -1, -1)
         reading, writing = places.split((self.spec.reads, self.spec.writes), 1)
         return TuringState(
-            carry=self.cell.zeros(rows, self.blank),
+            carry=self.cell.zeros(rows, view),
             memory=memory,
             reading=reading,
             writing=writing,

@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.core.dropout import dropout
 from regard.core.mixer import Part
+from regard.core.view import View
 
 Kind = Literal["rnn", "relu", "lstm", "gru"]
 Carry = tuple[Tensor, ...]  # hidden, and for an LSTM the cell
@@ -58,9 +59,10 @@ class Cell(Part):
         """Tensors carried: two for an LSTM, else one."""
         return 2 if self.kind == "lstm" else 1
 
-    def zeros(self, rows: int, like: Tensor) -> Carry:
-        shape = (rows, self.layers * (1 + self.both), self.size)
-        return tuple(like.new_zeros(shape) for _ in range(self.pieces))
+    def zeros(self, rows: int, view: View) -> Carry:
+        """What is carried to the first step."""
+        layers = self.layers * (1 + self.both)
+        return tuple(view.zeros(rows, layers, self.size) for _ in range(self.pieces))
 
     def forward(self, x: Tensor, carry: Carry, lengths: Tensor | None = None) -> tuple[Tensor, Carry]:
         """A whole sequence; with `lengths`, rows end early and the carry is each row's own last one."""

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
+from regard.core.dense import Dense, Lookup
 from regard.core.dropout import dropout
 from regard.core.mixer import Part
 from regard.core.spec import AbsoluteSpec, Count, EmbeddingSpec, NormSpec, Rate, Size, build_optional, divides
@@ -46,7 +47,7 @@ class Tokens(EmbeddingSpec):
     def resize(self, tokens: int) -> Self:
         return self.replace(vocabulary=tokens)
 
-    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+    def build(self, width: int, table: Lookup | None = None) -> Part:
         divides(self.copies, width, "copies", "width", fixed=True)
         size = self.size or width // self.copies
         if table is not None and (table.num_embeddings, table.embedding_dim) != (self.vocabulary, size):
@@ -58,7 +59,7 @@ class Tokens(EmbeddingSpec):
 class Embedding(Part):
     """Inputs to vectors; `table` holds the token vectors that a head or another stack may use too."""
 
-    table: nn.Embedding | None
+    table: Lookup | None
 
     def measure(self, inputs: Tensor) -> tuple[int, int]:
         """Rows and positions that the inputs will make."""
@@ -66,24 +67,24 @@ class Embedding(Part):
 
 
 class TokenEmbedding(Embedding):
-    def __init__(self, spec: Tokens, width: int, table: nn.Embedding | None) -> None:
+    def __init__(self, spec: Tokens, width: int, table: Lookup | None) -> None:
         super().__init__()
         self.spec = spec
         part = width // spec.copies
         size = spec.size or part
         self.scale = math.sqrt(width) if spec.scale else 1.0
         if table is None:
-            self.tokens = nn.Embedding(spec.vocabulary, size)
+            self.tokens = Lookup(spec.vocabulary, size)
         else:
             # a lent table is looked up, not owned: its weights keep the one name that they have
             self.__dict__["tokens"] = table
-        self.project = nn.Linear(size, part, bias=False) if size != part else None
+        self.project = Dense(size, part, bias=False) if size != part else None
         self.position: nn.Module | None = build_optional(spec.position, width)
-        self.segments = nn.Embedding(spec.segments, width) if spec.segments else None
+        self.segments = Lookup(spec.segments, width) if spec.segments else None
         self.norm: nn.Module | None = build_optional(spec.norm, width)
 
     @property
-    def table(self) -> nn.Embedding:  # type: ignore[override]
+    def table(self) -> Lookup:  # type: ignore[override]
         return self.tokens
 
     def measure(self, inputs: Tensor) -> tuple[int, int]:
@@ -137,7 +138,7 @@ class Spelled(EmbeddingSpec):
     def respell(self, letters: int) -> Self:
         return self.replace(letters=self.letters.replace(embedding=self.letters.embedding.resize(letters)))
 
-    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+    def build(self, width: int, table: Lookup | None = None) -> Part:
         if self.letters.width >= width:
             raise SpecError(
                 f"letters.width: {self.letters.width} must be below the model's width {width}: words need a part of it",
@@ -149,13 +150,13 @@ class Spelled(EmbeddingSpec):
 class SpelledEmbedding(Embedding):
     """Letters come as extras: `spellings`, (words, letters), 0 where a word has ended; `spelled`, (rows, time)."""
 
-    def __init__(self, spec: Spelled, width: int, table: nn.Embedding | None) -> None:
+    def __init__(self, spec: Spelled, width: int, table: Lookup | None) -> None:
         super().__init__()
         self.words: Embedding = spec.words.build(width - spec.letters.width, table)  # type: ignore[assignment]
         self.letters = spec.letters.build()
 
     @property
-    def table(self) -> nn.Embedding | None:  # type: ignore[override]
+    def table(self) -> Lookup | None:  # type: ignore[override]
         return self.words.table
 
     def measure(self, inputs: Tensor) -> tuple[int, int]:
@@ -167,6 +168,7 @@ class SpelledEmbedding(Embedding):
             raise InputError(f"this model reads letters, and there are no {missing[0]}", "extras={'spellings': …}")
         spellings = view.extras["spellings"]
         inside = View.of(spellings, spellings > 0, probe=view.probe)
+        inside.dtype = view.dtype
         states = self.letters(spellings, inside)  # (words, letters, width)
         found = states.masked_fill(~(spellings > 0)[..., None], -torch.inf).amax(1)
         return torch.cat((self.words(inputs, view), found[view.extras["spelled"]]), -1)
@@ -178,7 +180,7 @@ class Numbers(EmbeddingSpec):
     kind: Literal["numbers"] = "numbers"
     channels: Size = 1
 
-    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+    def build(self, width: int, table: Lookup | None = None) -> Part:
         return NumberEmbedding(self, width)
 
 
@@ -188,7 +190,7 @@ class NumberEmbedding(Embedding):
     def __init__(self, spec: Numbers, width: int) -> None:
         super().__init__()
         self.channels = spec.channels
-        self.project = nn.Linear(spec.channels, width)
+        self.project = Dense(spec.channels, width)
 
     def measure(self, inputs: Tensor) -> tuple[int, int]:
         if inputs.dim() != 3 or inputs.shape[2] != self.channels or not inputs.is_floating_point():
@@ -225,7 +227,7 @@ class Patches(EmbeddingSpec):
     def limit(self) -> int:
         return self.count + self.first
 
-    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+    def build(self, width: int, table: Lookup | None = None) -> Part:
         return PatchEmbedding(self, width)
 
 
@@ -236,7 +238,7 @@ class PatchEmbedding(Embedding):
     def __init__(self, spec: Patches, width: int) -> None:
         super().__init__()
         self.spec = spec
-        self.project = nn.Linear(spec.channels * spec.patch**2, width)
+        self.project = Dense(spec.channels * spec.patch**2, width)
         self.first = nn.Parameter(torch.zeros(1, 1, width)) if spec.first else None
         self.position = nn.Parameter(torch.zeros(1, spec.limit, width))
 

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
+from regard.core.dense import Dense
 from regard.core.mixer import Part
 from regard.core.probe import See
 from regard.core.spec import Count, FeedSpec, Positive, Size
@@ -66,7 +67,7 @@ class MixtureOfExperts(Part):
     def __init__(self, spec: Experts, width: int) -> None:
         super().__init__()
         self.spec = spec
-        self.router = nn.Linear(width, spec.experts, bias=False)
+        self.router = Dense(width, spec.experts, bias=False)
         self.gate = nn.Parameter(torch.empty(spec.experts, spec.hidden, width))
         self.up = nn.Parameter(torch.empty(spec.experts, spec.hidden, width))
         self.down = nn.Parameter(torch.empty(spec.experts, width, spec.hidden))
@@ -100,8 +101,7 @@ class MixtureOfExperts(Part):
 
     def affinity(self, tokens: Tensor) -> Tensor:
         """How well each expert suits each token: (tokens, experts), in single precision."""
-        with torch.autocast(tokens.device.type, enabled=False):  # a rounded score would choose another expert
-            logits = F.linear(tokens.float(), self.router.weight.float())
+        logits = self.router.score_in_single(tokens)  # a rounded score would choose another expert
         return logits.softmax(-1) if self.spec.score == "softmax" else logits.sigmoid()
 
     def choose(self, scores: Tensor) -> Tensor:

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Literal
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from regard.core.dense import Dense
 from regard.core.dropout import dropout
 from regard.core.mixer import Part
 from regard.core.spec import FeedSpec, Rate, Size
@@ -46,9 +47,9 @@ class FeedForwardLayer(Part):
     def __init__(self, spec: FeedForward, width: int) -> None:
         super().__init__()
         hidden = spec.hidden or 4 * width
-        self.up = nn.Linear(width, hidden, bias=spec.bias)
-        self.gate = nn.Linear(width, hidden, bias=spec.bias) if spec.gated else None
-        self.down = nn.Linear(hidden, width, bias=spec.bias)
+        self.up = Dense(width, hidden, bias=spec.bias)
+        self.gate = Dense(width, hidden, bias=spec.bias) if spec.gated else None
+        self.down = Dense(hidden, width, bias=spec.bias)
         self.activation = ACTIVATIONS[spec.activation]
         self.dropout = spec.dropout
 

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.dense import Dense, Lookup
 from regard.core.mask import average
 from regard.core.mixer import Part
 from regard.core.model import Factors, WordHead
@@ -48,7 +49,7 @@ class Vocabulary(HeadSpec):
     def resize(self, tokens: int) -> Self:
         return self if self.size is None else self.replace(size=tokens)
 
-    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+    def build(self, width: int, table: Lookup | None = None) -> Part:
         if table is None and (self.tied or self.size is None):
             raise SpecError("head: there is no table of token vectors to tie to or to take the size from", "size=…")
         if self.tied and table is not None and self.size not in (None, table.num_embeddings):
@@ -63,26 +64,30 @@ class Vocabulary(HeadSpec):
 class VocabularyHead(WordHead):
     before = ("dense", "norm")
 
-    def __init__(self, spec: Vocabulary, width: int, table: nn.Embedding | None) -> None:
+    def __init__(self, spec: Vocabulary, width: int, table: Lookup | None) -> None:
         super().__init__()
         self.spec = spec
         self.width = width // spec.directions
         size = spec.size or (table.num_embeddings if table is not None else 0)
-        self.dense = nn.Linear(width, width, bias=spec.transform_bias) if spec.transform else None
+        self.dense = Dense(width, width, bias=spec.transform_bias) if spec.transform else None
         self.norm: nn.Module | None = build_optional(spec.norm, width)
+        self.words: Dense | Lookup
         if spec.tied:
             self.__dict__["words"] = table  # looked up, not owned
         else:
-            self.words = nn.Linear(self.width, size, bias=False)
+            self.words = Dense(self.width, size, bias=False)
         self.bias = nn.Parameter(torch.zeros(size)) if spec.bias else None
 
     def forward(self, x: Tensor, view: View) -> Tensor:
         """(batch, time, vocabulary); (batch, time, directions, vocabulary) where there are several."""
-        found = self.factors(x)
-        return F.linear(found.vectors, found.words, found.bias)
+        return self.words.score(self.prepare(x), self.bias)
 
     def factors(self, x: Tensor) -> Factors:
         """What the scores are a product of, for a loss that needn't have them all at once."""
+        return Factors(self.prepare(x), self.words.matrix(), self.bias)
+
+    def prepare(self, x: Tensor) -> Tensor:
+        """The vectors that are compared with the words."""
         if self.dense is not None and self.spec.transform:
             x = ACTIVATIONS[self.spec.transform](self.dense(x))
         if self.norm is not None:
@@ -91,7 +96,7 @@ class VocabularyHead(WordHead):
             x = x * self.width**-0.5
         if self.spec.directions > 1:
             x = x.unflatten(-1, (self.spec.directions, self.width))
-        return Factors(x, self.words.weight, self.bias)
+        return x
 
 
 class Transformed(HeadSpec):
@@ -117,7 +122,7 @@ class TransformedHead(Part):
 
     def __init__(self, spec: Transformed, width: int) -> None:
         super().__init__()
-        self.dense = nn.Linear(width, width, bias=spec.dense_bias) if spec.dense else None
+        self.dense = Dense(width, width, bias=spec.dense_bias) if spec.dense else None
         self.norm: nn.Module | None = build_optional(spec.norm, width)
         self.activation = ACTIVATIONS[spec.activation]
 
@@ -136,7 +141,7 @@ class Pooler(Transformed):
     def layer_settings(self) -> dict[str, Any]:
         return super().layer_settings() | {"pool": self.pool}
 
-    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+    def build(self, width: int, table: Lookup | None = None) -> Part:
         return PoolerHead(self, width)
 
 
@@ -177,7 +182,7 @@ class Classes(Transformed):
     def layer_settings(self) -> dict[str, Any]:
         return super().layer_settings() | {"pool": self.pool}
 
-    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+    def build(self, width: int, table: Lookup | None = None) -> Part:
         return ClassesHead(self, width)
 
 
@@ -189,7 +194,7 @@ class ClassesHead(Part):
         super().__init__()
         self.pooler = PoolerHead(Pooler(**spec.layer_settings()), width)
         self.dropout = spec.dropout
-        self.classes = nn.Linear(width, spec.classes, bias=spec.bias)
+        self.classes = Dense(width, spec.classes, bias=spec.bias)
 
     def forward(self, x: Tensor, view: View) -> Tensor:
         return self.classes(F.dropout(self.pooler(x, view), self.dropout, self.training))
@@ -207,7 +212,7 @@ class Tags(Transformed):
     def label_count(self) -> int:
         return self.tags
 
-    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+    def build(self, width: int, table: Lookup | None = None) -> Part:
         return TagsHead(self, width)
 
 
@@ -217,7 +222,7 @@ class TagsHead(TransformedHead):
     def __init__(self, spec: Tags, width: int) -> None:
         super().__init__(spec, width)
         self.dropout = spec.dropout
-        self.tags = nn.Linear(width, spec.tags)
+        self.tags = Dense(width, spec.tags)
 
     def forward(self, x: Tensor, view: View) -> Tensor:
         return self.tags(F.dropout(self.transform(x), self.dropout, self.training))
@@ -242,14 +247,14 @@ class Dual(HeadSpec):
     def resize(self, tokens: int) -> Self:
         return self.replace(words=self.words.resize(tokens))
 
-    def build(self, width: int, table: nn.Embedding | None = None) -> Part:
+    def build(self, width: int, table: Lookup | None = None) -> Part:
         return DualHead(self, width, table)
 
 
 class DualHead(WordHead):
     by_label = ("answer.classes", "answer.tags")
 
-    def __init__(self, spec: Dual, width: int, table: nn.Embedding | None) -> None:
+    def __init__(self, spec: Dual, width: int, table: Lookup | None) -> None:
         super().__init__()
         self.answer, self.words = spec.answer.build(width, table), spec.words.build(width, table)
         if not isinstance(self.words, WordHead):

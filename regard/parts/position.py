@@ -14,6 +14,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from regard.core.dense import Lookup
 from regard.core.mixer import Part
 from regard.core.spec import AbsoluteSpec, Positive, RelativeSpec, Size, Spec
 from regard.core.view import View
@@ -67,7 +68,7 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, context: int, width: int) -> None:
         super().__init__()
-        self.table = nn.Embedding(context, width)
+        self.table = Lookup(context, width)
 
     def forward(self, view: View) -> Tensor:
         context = self.table.num_embeddings
@@ -288,7 +289,7 @@ class BucketedBias(Position):
     def __init__(self, spec: Bucketed, heads: int) -> None:
         super().__init__()
         self.spec = spec
-        self.table = nn.Embedding(spec.buckets, heads)
+        self.table = Lookup(spec.buckets, heads)
         self.key = id(self)
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from regard.core.dense import Dense
 from regard.core.spec import Size, Spec
 from regard.errors import InputError, SpecError
 
@@ -93,7 +94,7 @@ class Multiplicative(ScoreSpec):
 class BilinearScore(Score):
     def __init__(self, query: int, key: int) -> None:
         super().__init__()
-        self.key = nn.Linear(key, query, bias=False)
+        self.key = Dense(key, query, bias=False)
 
     def prepare(self, memory: Tensor) -> Tensor:
         return self.key(memory)
@@ -115,7 +116,7 @@ class Reduced(ScoreSpec):
 class ReducedScore(BilinearScore):
     def __init__(self, query: int, key: int, rank: int) -> None:
         super().__init__(rank, key)
-        self.query = nn.Linear(query, rank, bias=False)
+        self.query = Dense(query, rank, bias=False)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         return self.query(query) @ keys.mT
@@ -134,9 +135,9 @@ class Additive(ScoreSpec):
 class AdditiveScore(Score):
     def __init__(self, query: int, key: int, hidden: int) -> None:
         super().__init__()
-        self.query = nn.Linear(query, hidden)
-        self.key = nn.Linear(key, hidden, bias=False)
-        self.score = nn.Linear(hidden, 1, bias=False)
+        self.query = Dense(query, hidden)
+        self.key = Dense(key, hidden, bias=False)
+        self.score = Dense(hidden, 1, bias=False)
 
     def prepare(self, memory: Tensor) -> Tensor:
         return self.key(memory)
@@ -159,7 +160,7 @@ class Location(ScoreSpec):
 class LocationScore(Score):
     def __init__(self, query: int, longest: int) -> None:
         super().__init__()
-        self.query = nn.Linear(query, longest)
+        self.query = Dense(query, longest)
 
     def prepare(self, memory: Tensor) -> Tensor:
         longest = self.query.out_features

@@ -14,6 +14,7 @@ import torch
 
 import regard.tasks  # noqa: F401  enters every task
 from regard.core.model import Model, ModelSpec
+from regard.core.weights import place
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.decode.translator import Translator
@@ -21,47 +22,47 @@ from regard.errors import CheckpointError, InputError
 from regard.host.machine import Device, device
 from regard.hub.load import import_folder, insist_on_vectors, is_folder
 from regard.hub.npz import pronouncer
-from regard.runs.resolve import resolve
+from regard.runs.resolve import read_resolved
 from regard.tasks.bundle import Bundle
 from regard.tasks.task import TaskSpec
 from regard.train.adapt import Fresh, Lora, merge_lora
-from regard.train.checkpoint import Checkpoint, Store, manifest
-from regard.train.trainer import fill, fits
+from regard.train.checkpoint import Checkpoint, Store, inspect
 
 S = TypeVar("S")
 
 
 def read_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
     """The weights to use: the running average where there is one."""
-    if (checkpoint.path / "adapter.safetensors").exists():
+    if "adapter.safetensors" in checkpoint.files:
         return merge_adapters(checkpoint)
-    tensors = checkpoint.tensors("model")
-    if (checkpoint.path / "average.safetensors").exists():
-        tensors |= checkpoint.tensors("average")
-    return tensors
+    if "average.safetensors" not in checkpoint.files:
+        return checkpoint.map("model")
+    average = checkpoint.map("average")
+    if set(checkpoint.names("model")) <= average.keys():
+        return average
+    return checkpoint.map("model") | average  # buffers have no average
 
 
 def merge_adapters(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
     """What a run began from, with what its adapters learned added."""
-    first = Store(checkpoint.path.parent.parent / "start").latest()
+    first = Store(checkpoint.path.parent.parent / "start").latest(inspect)
     if first is None:
         raise CheckpointError(
             f"{checkpoint.path}: these are adapters, and the model that they belong to isn't in start/"
         )
     spec = Lora.parse(checkpoint.json("state").get("adapt"))
-    return merge_lora(first.tensors("model"), checkpoint.tensors("adapter"), spec, Fresh.read(first.json("state")))
+    return merge_lora(first.map("model"), checkpoint.map("adapter"), spec, Fresh.read(first.json("state")))
 
 
 def load_model(checkpoint: Checkpoint) -> Model:
-    """A checkpoint's model, ready to use. Shapes are compared before memory is taken."""
+    """A checkpoint's model, ready to use: drawn without memory, and then given the weights that were read."""
     name = f"{checkpoint.path}/model.safetensors"
     spec, tensors = ModelSpec.parse(checkpoint.json("spec")), read_weights(checkpoint)
     deepest = max(stack.depth for stack in (spec.encoder, spec.decoder) if stack is not None)
     if deepest > len(tensors):  # drawing so many layers would take its time
         raise CheckpointError(f"{name}: {len(tensors)} weights, and the model has {deepest} layers")
-    fits(spec.build("meta"), tensors, name)
-    model = spec.build()
-    fill(model, tensors, name)
+    model = spec.build("meta")
+    place(model, tensors, name)
     return model.eval()
 
 
@@ -73,13 +74,16 @@ def load_bundle(noun: str, where: Device = "auto") -> Bundle:
         plan = arrived.plan
         settings = plan.settings.model_dump(mode="json")
         return Bundle(arrived.model.to(device(where)), lexicon, None, None, plan.config, settings, arrived.origin)
-    checkpoint = resolve(noun)
+    return read_resolved(noun, lambda checkpoint: read_bundle(checkpoint, where))
+
+
+def read_bundle(checkpoint: Checkpoint, where: Device) -> Bundle:
+    """A checkpoint's model, and what belongs to it; of its files only those that are needed are read."""
     model, about = load_model(checkpoint).to(device(where)), read_import(checkpoint)
-    listed = manifest(checkpoint.path)["files"]
-    has_words = any(re.fullmatch(r"tokenizer.*\.json", name) for name in listed)
+    has_words = any(re.fullmatch(r"tokenizer.*\.json", name) for name in checkpoint.files)
 
     def file(name: str) -> bytes | None:
-        return checkpoint.read(name) if name in listed else None
+        return checkpoint.read(name) if name in checkpoint.files else None
 
     lexicon = Lexicon.read(file, str(checkpoint.path)) if has_words else None
     task = None if about is not None else TaskSpec.parse(checkpoint.json("state").get("task", "translation"))
@@ -96,7 +100,7 @@ def origin_of(checkpoint: Checkpoint) -> Origin | None:
     """What came in with a checkpoint's model: it stands in the checkpoint itself, or where its run began from."""
     begun = Store(checkpoint.path.parent.parent / "start").list_steps()
     for there in (checkpoint, *begun):  # each file's digest is compared when it is read
-        found = Origin.recall(manifest(there.path)["files"], there.read)
+        found = Origin.recall(there.files, there.read)
         if found is not None:
             return found
     return None
@@ -144,9 +148,12 @@ def load_translator(noun: str) -> Translator:
 
 def usage(noun: str) -> str:
     """What one types to use a run; its model isn't loaded for that."""
-    checkpoint = resolve(noun)
-    task = TaskSpec.parse(checkpoint.json("state").get("task", "translation"))
-    return task.choose_pipeline(ModelSpec.parse(checkpoint.json("spec"))).command(noun)
+
+    def read(checkpoint: Checkpoint) -> str:
+        task = TaskSpec.parse(checkpoint.json("state").get("task", "translation"))
+        return task.choose_pipeline(ModelSpec.parse(checkpoint.json("spec"))).command(noun)
+
+    return read_resolved(noun, read)
 
 
 def read_import(checkpoint: Checkpoint) -> dict[str, Any] | None:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from shlex import quote
+from typing import TypeVar
 
-from regard.errors import CheckpointError, RegardError, warn
-from regard.train.checkpoint import Checkpoint, Store
+from regard.errors import CheckpointError, Damage, RegardError, warn
+from regard.train.checkpoint import Checkpoint, Store, inspect
+
+T = TypeVar("T")
 
 RUN = "run.yaml"  # of a folder that holds a run
 IMPORT = "import.json"  # of a folder that holds a model from elsewhere, and was never trained here
@@ -36,39 +40,68 @@ def split_noun(noun: str) -> tuple[str, str]:
 
 
 def resolve(noun: str) -> Checkpoint:
-    """The checkpoint that `RUN`, `RUN@best`, `RUN@latest`, `RUN@average` or `RUN@step-2000` names."""
+    """The checkpoint that `RUN`, `RUN@best`, `RUN@latest`, `RUN@average` or `RUN@step-2000` names.
+
+    Its files are there in full length; what is in them is compared with their digests when they are read.
+    """
+    return read_resolved(noun, lambda checkpoint: checkpoint)
+
+
+def read_resolved(noun: str, read: Callable[[Checkpoint], T]) -> T:
+    """What `read` makes of the checkpoint that a noun names; one that proves damaged is told of and stepped over."""
+    damaged: dict[Path, Damage] = {}
+    while True:
+        try:
+            checkpoint, told = _choose(noun, damaged)
+            found = read(checkpoint)
+        except Damage as error:
+            if error.folder in damaged:  # nothing else can take its place
+                raise
+            damaged[error.folder] = error
+            continue
+        for line in told:
+            warn(f"{line}; an older one is used")
+        return found
+
+
+def _choose(noun: str, damaged: Mapping[Path, Damage]) -> tuple[Checkpoint, list[str]]:
+    """The checkpoint that a noun names if these are damaged, and what there is to say of those in its way."""
     name, which = split_noun(noun)
     folder = Path(name)
     if not is_run(folder):
         raise no_run(folder)
-    damaged: list[str] = []
-    store, average = Store(folder / "checkpoints", warn=damaged.append), Store(folder / "average")
+
+    def check(path: Path) -> Checkpoint:
+        if path in damaged:
+            raise damaged[path]
+        return inspect(path)
+
+    told: list[str] = []
+    store, average = (Store(folder / part, warn=told.append) for part in ("checkpoints", "average"))
     if match := re.fullmatch(r"step-(\d+)", which):
-        return store.at(int(match[1]))
+        return store.at(int(match[1]), check), told
     if which not in ("", "best", "latest", "average"):
         raise RegardError(
             f"{noun}: {which!r} is no checkpoint", f"{quote(f'{name}@best')}, @latest, @average or @step-N"
         )
-    wanted = average.latest() if which in ("", "average") else None
+    wanted = average.latest(check) if which in ("", "average") else None
     if wanted is None and which == "average":
-        raise CheckpointError(f"{name}: there is no average", f"regard average {quote(name)} --last 2")
-    newest = wanted or store.latest()
-    if newest is None:
         raise CheckpointError(
-            damaged[0] if damaged else f"{name}: nothing was saved yet", f"regard resume {quote(name)}"
+            told[0] if told else f"{name}: there is no average", f"regard average {quote(name)} --last 2"
         )
-    for line in damaged:
-        warn(f"{line}; an older one is used")
+    newest = wanted or store.latest(check)
+    if newest is None:
+        raise CheckpointError(told[0] if told else f"{name}: nothing was saved yet", f"regard resume {quote(name)}")
     if which in ("latest", "average") or wanted is not None:
-        return newest
+        return newest, told
     best = list_best_steps(newest)
     if not best:
-        return newest
+        return newest, told
     kept = {found.step for found in store.list_steps()}
     there = next((step for step in best if step in kept), newest.step)
     if there != best[0]:
         warn(f"{name}: step-{best[0]} validated best and isn't there; step-{there} is used")
-    return store.at(there)
+    return store.at(there, check), told
 
 
 def list_best_steps(newest: Checkpoint) -> list[int]:

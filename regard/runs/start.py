@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
+from regard.core.weights import fill
 from regard.data.lexicon import Lexicon
 from regard.errors import CheckpointError
 from regard.runs.assembly import Assembly
@@ -18,7 +19,6 @@ from regard.runs.load import load_bundle
 from regard.tasks.bundle import Bundle
 from regard.train.adapt import NOTHING, Fresh
 from regard.train.checkpoint import Store
-from regard.train.trainer import fill
 
 FOLDER = "start"  # of a run that goes on from another model
 

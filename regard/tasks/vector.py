@@ -16,6 +16,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
+from regard.core.blueprint import blueprint
+from regard.core.dense import Dense
 from regard.core.mask import average
 from regard.data.origin import Origin
 from regard.errors import CheckpointError, InputError
@@ -67,13 +69,11 @@ def unit(x: Tensor) -> Tensor:
 class Projection:
     """A layer after pooling."""
 
-    weight: Tensor  # (out, in)
-    bias: Tensor | None
+    dense: Dense
     activation: Step
 
     def __call__(self, x: Tensor) -> Tensor:
-        bias = None if self.bias is None else self.bias.to(x)
-        return self.activation(F.linear(x, self.weight.to(x), bias))
+        return self.activation(self.dense.to(x)(x))
 
 
 @dataclass(frozen=True)
@@ -206,4 +206,7 @@ def _step(origin: Origin, kind: str, path: str) -> Step:
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if shapes != wanted or not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
         raise CheckpointError(f"{path}/model.safetensors: it has {shapes}, and its config says {wanted}, all finite")
-    return Projection(tensors["linear.weight"], tensors.get("linear.bias"), ACTIVATIONS[named])
+    with blueprint():
+        dense = Dense(config["in_features"], config["out_features"], bias="linear.bias" in tensors)
+    dense.load_state_dict({name.removeprefix("linear."): tensor for name, tensor in tensors.items()}, assign=True)
+    return Projection(dense.requires_grad_(False), ACTIVATIONS[named])

@@ -21,6 +21,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from regard.core.dense import Dense
 from regard.core.hint import suggest
 from regard.core.spec import Positive, Size, Spec
 from regard.errors import CheckpointError, SpecError
@@ -143,12 +144,12 @@ class Lora(AdaptSpec):
                 model.get_submodule(part), own, GrownRows(weights[name], fresh.rows[name]), unsafe=True
             )
 
-    def chosen(self, model: nn.Module, whole: Collection[str]) -> dict[str, nn.Linear]:
+    def chosen(self, model: nn.Module, whole: Collection[str]) -> dict[str, Dense]:
         """The layers to adapt, once it is sure that all can be; what is trained whole needs no adapter."""
         linears = {
             name: module
             for name, module in model.named_modules()
-            if isinstance(module, nn.Linear) and f"{name}.weight" not in whole
+            if isinstance(module, Dense) and f"{name}.weight" not in whole
         }
         names = matching(linears, self.targets, "targets: no linear layer that is to be adapted matches")
         chosen = {name: linear for name, linear in linears.items() if name in names}

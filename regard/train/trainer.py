@@ -24,6 +24,7 @@ from torch import Tensor
 from regard.core.model import Model
 from regard.core.spec import Count, Positive, Rate, Size, Spec
 from regard.core.stack import Stack
+from regard.core.weights import fill
 from regard.errors import CheckpointError, Divergence, RegardError, Stopped
 from regard.tasks.task import Place, Task
 from regard.train.adapt import NOTHING, AdaptSpec, Fresh, adapters, freeze, restore
@@ -451,31 +452,6 @@ class Trainer:
 
 class Interrupted(Exception):
     """A signal came in the middle of long work."""
-
-
-def fill(model: Model, tensors: Mapping[str, Tensor], name: str) -> None:
-    """Fill a model with weights."""
-    fits(model, tensors, name)
-    model.load_state_dict(tensors)
-
-
-def fits(model: Model, tensors: Mapping[str, Tensor], name: str) -> None:
-    """Insist that every name and shape is the model's own; all that isn't is told at once."""
-    wanted = model.state_dict()
-    problems = [f"{key}: the model has no such weight" for key in tensors if key not in wanted]
-    for key, own in wanted.items():
-        tensor = tensors.get(key)
-        if tensor is None:
-            problems.append(f"{key}: missing")
-        elif tensor.shape != own.shape:
-            problems.append(f"{key}: shape {tuple(tensor.shape)}, and the model's is {tuple(own.shape)}")
-        elif tensor.dtype.itemsize == 1:
-            problems.append(f"{key}: numbers of the type {tensor.dtype}, which isn't for weights")
-        elif tensor.is_floating_point() and not tensor.isfinite().all():
-            problems.append(f"{key}: holds numbers that aren't finite")
-    if problems:
-        more = f"\n  and {len(problems) - 10} more" if len(problems) > 10 else ""
-        raise CheckpointError(f"{name} doesn't fit the model:\n  " + "\n  ".join(problems[:10]) + more)
 
 
 def generators(device: torch.device) -> dict[str, Tensor]:

@@ -41,6 +41,35 @@ def test_stepping_equals_chunks_equals_whole(spec: MixerSpec, sizes: list[int]) 
     assert state.length == TIME
 
 
+# kinds whose state adds up all that came before, and what they keep in single precision at least: rounding would drift
+PRECISE = {"pool": "a sum and a count", "mamba": "the scan's state", "ssm": "each channel's system"}
+
+
+@causal
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+@torch.no_grad()
+def test_a_state_has_the_type_of_its_model(spec: MixerSpec, dtype: torch.dtype) -> None:
+    mixer, x, source = build(spec).to(dtype), inputs().to(dtype), memory(spec)
+    source = None if source is None else source.map(lambda tensor: tensor.to(dtype))
+    state = fresh(mixer, x, source)
+    assert state is not None
+    precise = torch.promote_types(dtype, torch.float32)
+    allowed = {dtype, precise, precise.to_complex()} if spec.kind in PRECISE else {dtype}
+
+    def types(state: State) -> set[torch.dtype]:
+        found: list[Tensor] = []
+        state.map(lambda tensor: found.append(tensor) or tensor)  # type: ignore[func-returns-value]
+        return {tensor.dtype for tensor in found}
+
+    first = types(state)
+    y = torch.cat([follow(mixer, chunk, state, source) for chunk in x.split([3, 1, 1, 5], 1)], 1)
+    assert types(state) == first <= allowed
+    assert y.dtype == dtype
+    assert y.isfinite().all()
+    if dtype == torch.float64:
+        torch.testing.assert_close(y, whole(mixer, x, source), atol=1e-9, rtol=1e-9)
+
+
 @causal
 def test_stepping_with_gradients_equals_whole(spec: MixerSpec) -> None:
     mixer, x, source = build(spec), inputs().requires_grad_(), memory(spec)

@@ -194,3 +194,23 @@ def test_a_plain_beam_finds_the_best_of_all_sentences(spec: ModelSpec) -> None:
     scores = logits.gather(2, every[..., None]).sum((1, 2))
     assert found == every[scores.argmax()].tolist()
     assert score == pytest.approx(float(scores.max()), abs=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
+def test_what_is_remembered_has_the_type_of_the_weights(spec: ModelSpec, dtype: torch.dtype) -> None:
+    model = spec.build().eval()
+    assert model.dtype == torch.float32
+    model = model.to(dtype)
+    assert model.dtype == dtype
+    if model.decoder is None:
+        return
+    with torch.no_grad():
+        memory = None if model.encoder is None else model.encode(torch.zeros(2, 3, dtype=torch.long))
+        state = model.start(2, memory)
+        logits = model.step(torch.zeros(2, dtype=torch.long), state)
+    types = set()
+    state.map(lambda tensor: types.add(tensor.dtype) or tensor)  # type: ignore[func-returns-value]
+    precise = torch.promote_types(dtype, torch.float32)
+    assert logits.dtype == dtype
+    assert types <= {dtype, precise, precise.to_complex(), torch.bool, torch.long}
+    assert dtype in types or not any(kind.is_floating_point for kind in types)

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from regard.core.dense import Lookup
 from regard.core.view import View
 from regard.errors import SpecError
 from regard.models import preset
@@ -96,7 +97,7 @@ def test_one_table_serves_encoder_decoder_and_softmax() -> None:
 
 
 def test_heads_that_cannot_be_tied_are_refused() -> None:
-    table = torch.nn.Embedding(9, 4)
+    table = Lookup(9, 4)
     with pytest.raises(SpecError, match="vectors of 4 can't score vectors of 8"):
         Vocabulary().build(8, table)
     with pytest.raises(SpecError, match="10 words can't share a table of 9"):

@@ -167,6 +167,12 @@ def _means_another(before: bytes, after: bytes) -> bool:
         {"files": []},
         {"files": {"../../etc/passwd": [1, "x"]}},
         {"files": {"model.safetensors": "x"}},
+        {"files": {"model.safetensors": [1, "x", 2]}},
+        {"pieces": []},
+        {"pieces": {"model.safetensors": "x"}},
+        {"pieces": {"model.safetensors": [1, "x"]}},
+        {"pieces": {"model.safetensors": []}},
+        {"pieces": {"model.safetensors": [[-1, "x"]]}},
     ],
     ids=str,
 )
@@ -243,3 +249,44 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DiskError, match="nothing was saved"):
         save(Store(tmp_path / "file"), 1)
+
+
+@pytest.fixture
+def cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkpoint whose files are large enough to be digested in pieces."""
+    monkeypatch.setattr("regard.host.tensors.PIECE", 100)
+    monkeypatch.setattr("regard.train.checkpoint.LARGE", 300)
+    return save(Store(tmp_path), 2)
+
+
+def test_a_large_file_is_compared_piece_by_piece(cut: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = json.loads((cut / MANIFEST).read_text())
+    assert set(listed["pieces"]) == {"model.safetensors", "optimizer.safetensors"}
+    for name, pieces in listed["pieces"].items():
+        assert sum(size for size, _ in pieces) == listed["files"][name][0]
+    monkeypatch.setattr("regard.host.tensors.PIECE", 64)  # another version may cut otherwise
+    verify(cut)
+    for path in (cut / name for name in listed["pieces"]):
+        content = path.read_bytes()
+        for at in range(len(content)):
+            path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+            with pytest.raises(CheckpointError, match=f"{path.name}: damaged"):
+                verify(cut)
+        path.write_bytes(content[100:200] + content[:100] + content[200:])
+        with pytest.raises(CheckpointError, match=f"{path.name}: damaged"):
+            verify(cut).tensors(path.stem)
+        path.write_bytes(content)
+    assert verify(cut).tensors("model").keys() == {"a", "b"}
+
+
+def test_a_manifest_without_pieces_is_compared_by_whole_files(cut: Path) -> None:
+    """As earlier versions wrote them; and what they compare is there still."""
+    listed = json.loads((cut / MANIFEST).read_text())
+    del listed["pieces"]
+    (cut / MANIFEST).write_text(json.dumps(listed))
+    assert verify(cut).tensors("model").keys() == {"a", "b"}
+    path = cut / "model.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(CheckpointError, match="damaged"):
+        verify(cut)

@@ -1,0 +1,48 @@
+"""The linear map and the table of vectors that all parts are built of.
+
+Whoever multiplies by a matrix of weights does it here, so that packing, quantising or adapting those matrices is the
+work of one place: another `forward`, and another `matrix` for the few who need the numbers themselves. Where the
+same numbers are used twice (token vectors that are looked up by an embedding and scored by a head), it is one module
+that both hold.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Dense(nn.Linear):
+    """x Wᵀ + b: (…, inputs) to (…, outputs). A torch module underneath, so that its tools find it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+    def score(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        """x Wᵀ, and a bias that somebody else owns."""
+        return F.linear(x, self.matrix(), bias)
+
+    def score_in_single(self, x: Tensor) -> Tensor:
+        """x Wᵀ in single precision, whatever the weights and autocast say: for a choice that rounding would change."""
+        with torch.autocast(x.device.type, enabled=False):
+            return F.linear(x.float(), self.matrix().float())
+
+    def matrix(self) -> Tensor:
+        """The weights as they count, (outputs, inputs), for who folds them into something else."""
+        return self.weight
+
+
+class Lookup(nn.Embedding):
+    """A table of vectors: looked up by number, (…) to (…, size), or compared with a vector as a head does."""
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        return F.embedding(numbers, self.weight)
+
+    def score(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        """How well each of its vectors fits x: (…, size) to (…, count)."""
+        return F.linear(x, self.matrix(), bias)
+
+    def matrix(self) -> Tensor:
+        """The vectors as they count: (count, size)."""
+        return self.weight
