@@ -142,8 +142,9 @@ def plain(run: Run, seconds: float) -> float:
     batches: Iterator[Batch] = (place.batch for place in run.trainer().task.batches(0, 0))
     moment, ends, tokens = Moment(), time.perf_counter() + seconds, 0
     for number, batch in enumerate(batches, 1):
-        logits = model(batch.source, batch.source_valid, batch.target[:, :-1])
-        labels = batch.target[:, 1:].masked_fill(~batch.target_valid[:, 1:], -100)
+        source, target = batch.source, batch.target
+        logits = model(source.tokens, source.real, target.tokens[:, :-1])
+        labels = target.tokens[:, 1:].masked_fill(~target.real[:, 1:], -100)
         loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=SMOOTHING)
         optimizer.zero_grad()
         loss.backward()

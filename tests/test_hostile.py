@@ -139,7 +139,7 @@ def batched(tiny: Tiny) -> None:
         for place in places:
             if place.epoch:
                 break
-            largest = int(max(place.batch.source.max(), place.batch.target.max()))
+            largest = int(max(place.batch.source.tokens.max(), place.batch.target.tokens.max()))
             assert largest < size, f"a batch holds token {largest}, and there are {size}"
     finally:
         places.close()

@@ -10,39 +10,44 @@ its neighbours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from regard.core.lazy import lazy
+from regard.core.padding import Padding
 from regard.errors import InputError
 
 
 class Mask:
     """The padding of one chunk of `time` tokens after `past` real ones.
 
+    `valid`: a tensor, (rows, time), of which the device is asked once, or a `Padding`, which knows without asking.
     `documents`, (rows, time), tells which document of its row each token belongs to; the numbers never fall. It is for
-    whole sequences whose pads, if any, come last, and None where every row holds just one.
+    whole sequences whose pads, if any, come last, and None where every row holds just one, or where a padding tells.
     """
 
     def __init__(
         self,
         rows: int,
         time: int,
-        valid: Tensor | None = None,
+        valid: Tensor | Padding | None = None,
         past: int | Tensor = 0,
         device: torch.device | str | None = None,
         documents: Tensor | None = None,
     ) -> None:
         self.rows, self.time, self.past = rows, time, past
-        self.device = device if valid is None else valid.device
-        self.blind = valid is not None and torch.compiler.is_exporting()  # values aren't there to look at
-        self.valid = valid  # (rows, time)
-        if valid is not None and not self.blind:
-            self.valid = None if bool(valid.all()) else valid
-            if bool(((valid[:, 1:] & ~valid[:, :-1]).sum(1) + valid[:, 0] > 1).any()):
-                raise InputError("valid has holes: the real tokens of a row must stand together", "pad on one side")
+        self.blind = isinstance(valid, Tensor) and torch.compiler.is_exporting()  # values aren't there to look at
+        if isinstance(valid, Tensor) and not self.blind:
+            valid = Padding.read(valid)
+        self.padding = valid if isinstance(valid, Padding) else None
+        real = valid.valid if isinstance(valid, Padding) else valid
+        self.device = device if real is None else real.device
+        self.valid = None if self.padding is not None and self.padding.whole else real  # (rows, time)
         self.documents = None if documents is None else self._packed(documents)
+        if self.padding is not None and self.padding.several:
+            self._insist_on_whole_rows()
+            self.documents = self.padding.documents
         self._tables: dict[tuple[bool, int | None, bool], Tensor | None] = {}
         self._reaches: dict[int, Tensor | None] = {}
 
@@ -51,10 +56,7 @@ class Mask:
         if documents.shape != (self.rows, self.time) or documents.is_floating_point():
             given = f"{documents.dtype} {tuple(documents.shape)}"
             raise InputError(f"documents are integers of shape ({self.rows}, {self.time}) here, not {given}")
-        if not isinstance(self.past, int) or self.past:
-            raise InputError("packed documents are whole, and this chunk follows another", "one document a row")
-        if not self.trailing:
-            raise InputError("packed documents have pads before them", "pad at the end of the rows")
+        self._insist_on_whole_rows()
         if self.valid is not None:
             last = documents.gather(1, (self.counts - 1).clamp(min=0)[:, None])
             documents = torch.where(self.valid, documents, last)
@@ -64,24 +66,30 @@ class Mask:
             raise InputError(f"documents of row {row} go back to an earlier one", "number them in order: 0, 0, 1, 2, 2")
         return documents if bool((documents != documents[:, :1]).any()) else None
 
+    def _insist_on_whole_rows(self) -> None:
+        if not isinstance(self.past, int) or self.past:
+            raise InputError("packed documents are whole, and this chunk follows another", "one document a row")
+        if not self.trailing:
+            raise InputError("packed documents have pads before them", "pad at the end of the rows")
+
     @property
     def uniform(self) -> bool:
         """Whether all rows are alike: no padding here or before, and no documents packed."""
         return self.valid is None and isinstance(self.past, int) and self.documents is None
 
-    @cached_property
+    @property
     def trailing(self) -> bool:
         """Whether pads, if any, come last in every row."""
-        return self.valid is None or (not self.blind and bool((self.valid[:, 1:] <= self.valid[:, :-1]).all()))
+        return self.valid is None or (self.padding is not None and self.padding.trailing)
 
-    @cached_property
+    @lazy
     def counts(self) -> Tensor:
         """Real tokens in each row of the chunk: (rows,)."""
         if self.valid is None:
             return torch.full((self.rows,), self.time, device=self.device)
         return self.valid.sum(1)
 
-    @cached_property
+    @lazy
     def positions(self) -> Tensor:
         """How many real tokens of its document came before each token: (1 or rows, time)."""
         steps = torch.arange(self.time, device=self.device)[None]
@@ -92,19 +100,20 @@ class Mask:
             steps = (self.valid.cumsum(1) - 1).clamp(min=0)
         return steps + (self.past if isinstance(self.past, int) else self.past[:, None])
 
-    @cached_property
+    @lazy
     def ends(self) -> Tensor | None:
         """Real tokens consumed by each row after the chunk: (rows,), or None where all rows are alike."""
         return None if self.uniform else self.counts + self.past
 
-    @cached_property
+    @lazy
     def total(self) -> int:
         """Real tokens consumed by the longest row after the chunk; of packed documents, by the longest of them."""
+        known = self.padding
         if self.documents is not None:
-            return self.apart.mask.time
-        if self.ends is None or self.blind:
-            assert isinstance(self.past, int)
-            return self.past + self.time
+            return known.deepest if known is not None and known.several else self.apart.mask.time
+        if isinstance(self.past, int):
+            return self.past + (self.time if known is None else known.longest)
+        assert self.ends is not None
         return int(self.ends.max()) if self.rows else 0
 
     def table(self, causal: bool, window: int | None, explicit: bool = False) -> Tensor | None:
@@ -147,7 +156,7 @@ class Mask:
             self._reaches[slots] = None if whole else (slot <= self.positions[:, :, None])[:, None]
         return self._reaches[slots]
 
-    @cached_property
+    @lazy
     def order(self) -> Tensor:
         """For each row, its real tokens first and in order, then its pads: (rows, time)."""
         assert self.valid is not None
@@ -172,27 +181,31 @@ class Mask:
             return x
         return torch.zeros_like(x).scatter(1, self.order[..., None].expand_as(x), x)
 
-    @cached_property
+    @lazy
     def begins(self) -> Tensor:
         """Where a packed document begins: (rows, time)."""
         assert self.documents is not None
         changes = self.documents[:, 1:] != self.documents[:, :-1]
         return torch.cat((torch.ones_like(changes[:, :1]), changes), 1)
 
-    @cached_property
+    @lazy
     def apart(self) -> Apart:
         """The packed documents as rows of their own."""
         begins, positions = self.begins.flatten(), self.positions.flatten()
-        first = begins.nonzero()[:, 0]  # (documents,), counting tokens through all rows
+        known = self.padding if self.padding is not None and self.padding.several else None
+        first = begins.nonzero()[:, 0] if known is None else known.starts  # (documents,), counting through all rows
+        assert first is not None
+        first = first.to(begins.device)
         last = torch.cat((first[1:], first.new_tensor([begins.numel()]))) - 1
         lengths = positions[last, None] + 1  # (documents, 1)
-        steps = torch.arange(int(lengths.max()), device=self.device)
+        sizes = Padding(lengths[:, 0].tolist() if known is None else known.sizes)
+        steps = torch.arange(sizes.time, device=self.device)
         document = begins.cumsum(0) - 1
         return Apart(
             # a pad repeats its own document's last token: nothing of another gets in
             source=first[:, None] + torch.minimum(steps, lengths - 1),
             home=(document * len(steps) + positions).view(self.rows, self.time),
-            mask=Mask(len(first), len(steps), steps < lengths),
+            mask=Mask(len(first), len(steps), sizes.to(positions.device)),
         )
 
     def unpack(self, x: Tensor) -> Tensor:

@@ -6,8 +6,7 @@ nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import torch
@@ -17,16 +16,16 @@ from torch import Tensor, nn
 
 from regard.core.block import Sublayer, forgetful
 from regard.core.blueprint import blueprint
+from regard.core.inputs import Extras, Inputs
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, Part
+from regard.core.padding import Padding
 from regard.core.probe import Probe
 from regard.core.spec import HeadSpec, InitSpec, Spec, build_optional
 from regard.core.stack import Stack, StackSpec
 from regard.core.state import Group, Memory, State
 from regard.core.view import View
 from regard.errors import InputError, SpecError
-
-Extras = Mapping[str, Tensor]
 
 
 @dataclass
@@ -81,76 +80,53 @@ class Model(nn.Module):
                 module.path = path.removesuffix(".inner")
 
     def encode(
-        self,
-        inputs: Tensor,
-        valid: Tensor | None = None,
-        *,
-        probe: Probe | None = None,
-        extras: Extras | None = None,
+        self, tokens: Tensor | Inputs, valid: Tensor | Padding | None = None, *, probe: Probe | None = None
     ) -> Memory | None:
         """What the decoder will look at, each sentence's real tokens first; None for a decoder-only model."""
         if self.encoder is None:
             return None
-        view = self._view(self.encoder, inputs, valid, probe=probe, extras=extras)
+        inputs = Inputs.of(tokens, valid=valid, probe=probe)
+        view = self._view(self.encoder, inputs)
         rows = view.mask.rows
         last = self.encoder.layers()[-1].mixer
         ending = last.start(rows, view) if last is not None and last.leaves_final else None
         nothing = Group(parts=(None, None))
         parts = (*(nothing for _ in self.encoder.layers()[1:]), Group(parts=(ending, None)))
-        states = self.encoder(inputs, view, Group(parts=parts))
+        states = self.encoder(inputs.tokens, view, Group(parts=parts))
         final = None if ending is None else ending.summary()
         return Memory(tensors=(view.mask.align(states),), valid=view.mask.aligned, final=final)
 
     def forward(
         self,
-        tokens: Tensor,
-        memory: Memory | None = None,
+        tokens: Tensor | Inputs,
+        memory: Memory | Inputs | None = None,
         *,
-        valid: Tensor | None = None,
-        probe: Probe | None = None,
-        extras: Extras | None = None,
+        valid: Tensor | Padding | None = None,
         documents: Tensor | None = None,
+        extras: Extras | None = None,
+        probe: Probe | None = None,
     ) -> Tensor:
         """Logits for every position, teacher-forced: (batch, time, vocabulary) where the head is a vocabulary.
 
-        `documents`, (batch, time): which document of its row each token belongs to; each is read as if alone.
+        It takes an `Inputs` or what makes one. What the encoder is to read may stand in the memory's place.
         """
-        stack = self._main
-        view = self._view(stack, tokens, valid, memory=memory, probe=probe, extras=extras, documents=documents)
-        return self._answer(stack(tokens, view), view)
+        inputs = Inputs.of(tokens, memory, valid=valid, documents=documents, extras=extras, probe=probe)
+        view = self._view(self._main, inputs)
+        return self._answer(self._main(inputs.tokens, view), view)
 
-    def features(
-        self,
-        tokens: Tensor,
-        memory: Memory | None = None,
-        *,
-        valid: Tensor | None = None,
-        probe: Probe | None = None,
-        extras: Extras | None = None,
-        documents: Tensor | None = None,
-    ) -> Tensor:
+    def features(self, inputs: Tensor | Inputs) -> Tensor:
         """What the head is given: (batch, time, width). For a loss that projects to the vocabulary by itself."""
-        stack = self._main
-        view = self._view(stack, tokens, valid, memory=memory, probe=probe, extras=extras, documents=documents)
-        return stack(tokens, view)
+        inputs = Inputs.of(inputs)
+        return self._main(inputs.tokens, self._view(self._main, inputs))
 
-    def answer(self, features: Tensor, *, valid: Tensor | None = None) -> Tensor:
+    def answer(self, features: Tensor, *, valid: Tensor | Padding | None = None) -> Tensor:
         """What `forward` gives, from features that were computed before. For several losses on the same features."""
         fitting(valid, features.shape[0], features.shape[1])
         return self._answer(features, View.of(features, valid))
 
-    def factors(
-        self,
-        tokens: Tensor,
-        keep: Tensor,
-        memory: Memory | None = None,
-        *,
-        valid: Tensor | None = None,
-        probe: Probe | None = None,
-        documents: Tensor | None = None,
-    ) -> Factors:
+    def factors(self, inputs: Tensor | Inputs, keep: Tensor) -> Factors:
         """What the logits of some positions are a product of; `keep`, (batch, time): which. For losses."""
-        return self.scored(self.features(tokens, memory, valid=valid, probe=probe, documents=documents)[keep])
+        return self.scored(self.features(inputs)[keep])
 
     def scored(self, features: Tensor) -> Factors:
         """What the logits are a product of, from features that were computed before."""
@@ -169,34 +145,35 @@ class Model(nn.Module):
         return Progress(blocks=stack.start(rows, view), memory=memory)
 
     def step(
-        self, tokens: Tensor, state: Progress, *, valid: Tensor | None = None, probe: Probe | None = None
+        self,
+        tokens: Tensor | Inputs,
+        state: Progress,
+        *,
+        valid: Tensor | Padding | None = None,
+        probe: Probe | None = None,
     ) -> Tensor:
         """Feed one token a row, (rows,), or more, (rows, time); logits after the last real one: (rows, vocabulary)."""
-        tokens = tokens[:, None] if tokens.dim() == 1 else tokens
-        x, view = self._read(tokens, state, valid, probe)
+        inputs = Inputs.of(tokens, valid=valid, probe=probe)
+        if inputs.tokens.dim() == 1:
+            inputs = replace(inputs, tokens=inputs.tokens[:, None])
+        x, view = self._read(inputs, state)
         mask = view.mask
         if mask.valid is None:
             x = x[:, -1:]
         else:
-            last = (mask.valid * torch.arange(mask.time, device=tokens.device)).argmax(1)
+            last = (mask.valid * torch.arange(mask.time, device=x.device)).argmax(1)
             x = x.gather(1, last[:, None, None].expand(-1, 1, x.shape[-1]))
         return self._answer(x, view)[:, 0]
 
-    def advance(
-        self, tokens: Tensor, state: Progress, *, valid: Tensor | None = None, probe: Probe | None = None
-    ) -> Tensor:
+    def advance(self, inputs: Tensor | Inputs, state: Progress) -> Tensor:
         """Feed a chunk, (rows, time), and move the state on; the features of all of it: (rows, time, width)."""
-        return self._read(tokens, state, valid, probe)[0]
+        return self._read(Inputs.of(inputs), state)[0]
 
-    def _read(self, tokens: Tensor, state: Progress, valid: Tensor | None, probe: Probe | None) -> tuple[Tensor, View]:
+    def _read(self, inputs: Inputs, state: Progress) -> tuple[Tensor, View]:
         stack = self._steppable()
-        rows, time = measure_call(stack, tokens, valid)
-        if state.rows not in (None, rows):  # None: nothing in it remembers, so any rows will do
-            raise InputError(f"{rows} rows of tokens for a state of {state.rows} rows")
-        mask = Mask(rows, time, valid, state.past, tokens.device)
-        view = View(mask, memory=state.memory, probe=probe, dtype=self.dtype)
-        x = stack(tokens, view, state.blocks)
-        state.advance(mask)
+        view = self._view(stack, inputs, state)
+        x = stack(inputs.tokens, view, state.blocks)
+        state.advance(view.mask)
         return x, view
 
     @property
@@ -261,37 +238,45 @@ class Model(nn.Module):
             raise InputError("the head gives one answer a row, and these rows pack documents", "one document a row")
         return y
 
-    def _view(
-        self,
-        stack: Stack,
-        inputs: Tensor,
-        valid: Tensor | None,
-        *,
-        memory: Memory | None = None,
-        probe: Probe | None = None,
-        extras: Extras | None = None,
-        documents: Tensor | None = None,
-    ) -> View:
-        rows, time = measure_call(stack, inputs, valid)
-        if memory is not None:
-            memory = memory.serve(rows)
-        mask = Mask(rows, time, valid, 0, inputs.device, documents)
-        return View(mask, memory, probe, extras or {}, dtype=self.dtype)
+    def _view(self, stack: Stack, inputs: Inputs, state: Progress | None = None) -> View:
+        rows, time = measure_call(stack, inputs)
+        if state is None:
+            memory = self._recall(inputs.memory, rows)
+        elif state.rows not in (None, rows):  # None: nothing in it remembers, so any rows will do
+            raise InputError(f"{rows} rows of tokens for a state of {state.rows} rows")
+        elif inputs.memory is not None:
+            raise InputError("a step looks at the memory that its state began with", "start(rows, memory)")
+        else:
+            memory = state.memory
+        past = 0 if state is None else state.past
+        mask = Mask(rows, time, inputs.valid, past, inputs.tokens.device, inputs.documents)
+        return View(mask, memory, inputs.probe, inputs.extras, dtype=self.dtype)
+
+    def _recall(self, memory: Memory | Inputs | None, rows: int) -> Memory | None:
+        """What the rows of a call look at, read by the encoder now if it wasn't before."""
+        if isinstance(memory, Inputs):
+            if self.encoder is None or self.decoder is None:
+                raise InputError("there is something to read for a memory, and this model has one stack", "join them")
+            memory = self.encode(memory)
+        return None if memory is None else memory.serve(rows)
 
 
-def measure_call(stack: Stack, inputs: Tensor, valid: Tensor | None) -> tuple[int, int]:
+def measure_call(stack: Stack, inputs: Inputs) -> tuple[int, int]:
     """Rows and positions of a call, once it is sure that they fit together."""
-    rows, time = stack.embedding.measure(inputs)  # type: ignore[operator]
+    rows, time = stack.embedding.measure(inputs.tokens)  # type: ignore[operator]
     if not rows or not time:
         raise InputError(f"there is nothing to read: {rows} rows of {time} positions")
-    fitting(valid, rows, time)
+    if inputs.grid is not None or inputs.edges is not None:
+        raise InputError("no part of this model reads a grid or edges", "leave them out")
+    fitting(inputs.valid, rows, time)
     return rows, time
 
 
-def fitting(valid: Tensor | None, rows: int, time: int) -> None:
+def fitting(valid: Tensor | Padding | None, rows: int, time: int) -> None:
     """Refuse a `valid` that isn't a truth for each position."""
-    if valid is not None and (valid.shape != (rows, time) or valid.dtype != torch.bool):
-        given = f"{valid.dtype} {tuple(valid.shape)}"
+    real = valid.valid if isinstance(valid, Padding) else valid
+    if real is not None and (real.shape != (rows, time) or real.dtype != torch.bool):
+        given = f"{real.dtype} {tuple(real.shape)}"
         raise InputError(f"valid is a torch.bool of shape ({rows}, {time}) here, not {given}", "mask.bool()")
 
 

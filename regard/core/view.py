@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.mask import Mask
+from regard.core.padding import Padding
 from regard.core.probe import Probe, See
 from regard.core.state import Memory, State
 from regard.errors import InputError
@@ -39,7 +40,7 @@ class View:
     def of(
         cls,
         x: Tensor,
-        valid: Tensor | None = None,
+        valid: Tensor | Padding | None = None,
         state: State | None = None,
         *,
         memory: Memory | None = None,

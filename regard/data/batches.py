@@ -13,9 +13,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
-import torch
 from torch import Tensor
 
+from regard.core.inputs import Inputs
 from regard.core.spec import Size, Spec
 from regard.data.tokenizer import Frame
 from regard.errors import DataError
@@ -28,12 +28,10 @@ POOL = 64  # such runs that are shuffled together
 
 @dataclass
 class Batch:
-    """Source and target as rectangles, pads last; `valid` is True for real tokens."""
+    """Source and target as rectangles, pads last."""
 
-    source: Tensor  # (rows, time)
-    source_valid: Tensor
-    target: Tensor  # (rows, time), from begin to end
-    target_valid: Tensor
+    source: Inputs
+    target: Inputs  # from begin to end
     tokens: int  # real target tokens to predict
 
 
@@ -87,10 +85,8 @@ class BatchSpec(Spec):
 
 def pad_rows(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
     """A rectangle of token numbers, pads last, and where the real ones are."""
-    time = max(len(row) for row in rows)
-    table = torch.tensor([[*row, *[pad] * (time - len(row))] for row in rows])
-    lengths = torch.tensor([len(row) for row in rows])
-    return table, torch.arange(time)[None] < lengths[:, None]
+    inputs = Inputs.pad(rows, pad)
+    return inputs.tokens, inputs.real
 
 
 def make_batch(
@@ -103,9 +99,9 @@ def make_batch(
 ) -> Batch:
     """A batch from token numbers; the source ends with the end token or has a frame, the target has begin and end."""
     before, after = frame or ((), (end,))
-    source, source_valid = pad_rows([[*before, *row, *after] for row in sources], pad)
-    target, target_valid = pad_rows([[begin, *row, end] for row in targets], pad)
-    return Batch(source, source_valid, target, target_valid, sum(len(row) + 1 for row in targets))
+    source = Inputs.pad([[*before, *row, *after] for row in sources], pad)
+    target = Inputs.pad([[begin, *row, end] for row in targets], pad)
+    return Batch(source, target, sum(len(row) + 1 for row in targets))
 
 
 def ahead(items: Iterator[T], depth: int = 4) -> Generator[T, None, None]:

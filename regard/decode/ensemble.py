@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.core.inputs import Inputs
 from regard.core.model import Model, Progress
+from regard.core.padding import Padding
 from regard.core.probe import Probe
 from regard.core.state import Group, Memory
 from regard.errors import SpecError
@@ -48,8 +50,8 @@ class Ensemble:
         """Positions that all of the models have vectors for; None: no table of positions."""
         return min((model.limit for model in self.models if model.limit is not None), default=None)
 
-    def encode(self, inputs: Tensor, valid: Tensor | None = None) -> Memories:
-        return Memories(tuple(model.encode(inputs, valid) for model in self.models))
+    def encode(self, tokens: Tensor | Inputs, valid: Tensor | Padding | None = None) -> Memories:
+        return Memories(tuple(model.encode(tokens, valid) for model in self.models))
 
     def start(self, rows: int, memory: Any = None) -> Group:
         """`memory`: what `encode` returned; None for models that need none."""

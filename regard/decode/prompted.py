@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.core.inputs import Inputs
 from regard.core.model import Model, Progress
+from regard.core.padding import Padding
 from regard.core.probe import Probe
 
 
@@ -16,7 +18,7 @@ class Prompt:
     """The sources of a batch, pads last."""
 
     tokens: Tensor  # (sentences, time)
-    valid: Tensor
+    valid: Padding
 
 
 @dataclass
@@ -39,11 +41,12 @@ class Prompted:
         """Positions for source and target together; None: no table of positions."""
         return self.model.limit
 
-    def encode(self, inputs: Tensor, valid: Tensor) -> Prompt:
+    def encode(self, tokens: Tensor | Inputs, valid: Tensor | None = None) -> Prompt:
         """The sources without their ends, which are the separator's business."""
-        last = valid.sum(1, keepdim=True) - 1
-        index = torch.arange(valid.shape[1], device=valid.device)[None]
-        return Prompt(inputs[:, : int(last.max())], (valid & (index < last))[:, : int(last.max())])
+        inputs = Inputs.of(tokens, valid=valid)
+        known = inputs.valid if isinstance(inputs.valid, Padding) else Padding.read(inputs.real)
+        shorter = Padding([length - 1 for length in known.lengths]).to(inputs.tokens.device)
+        return Prompt(inputs.tokens[:, : shorter.time], shorter)
 
     def start(self, rows: int, memory: Prompt | None = None) -> Progress:
         """The state after the sources, once for each of a sentence's rows."""

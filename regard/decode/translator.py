@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from regard.core.inputs import Inputs
 from regard.core.model import Model
-from regard.data.batches import pad_rows
 from regard.data.given import check_text, check_texts
 from regard.data.tokenizer import Tokenizer
 from regard.decode.ensemble import Ensemble
@@ -136,9 +136,8 @@ class Translator(Pipeline):
     def _searched(
         self, sources: list[list[int]], settings: Search, wishes: Wishes | None, attention: bool
     ) -> list[list[Translation]]:
-        table, valid = pad_rows([self.read(source) for source in sources], self.source.pad)
-        device = self.network.device
-        memory = self.network.encode(table.to(device), valid.to(device))
+        inputs = Inputs.pad([self.read(source) for source in sources], self.source.pad)
+        memory = self.network.encode(inputs.to(self.network.device))
         if settings.maximum is None:
             settings = settings.replace(maximum=self.search.maximum)
         told = self.generation

@@ -16,9 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
+from regard.core.padding import Padding
 from regard.core.spec import Answers, Rate
-from regard.data.batches import BatchSpec, pad_rows
+from regard.data.batches import BatchSpec
 from regard.data.column import ColumnSpec
 from regard.data.given import check_text
 from regard.data.lexicon import Lexicon
@@ -112,9 +114,7 @@ class ClassificationTaskSpec(TaskSpec):
 class ClassificationBatch:
     """Rows of tokens, and their labels."""
 
-    tokens: Tensor  # (rows, time)
-    valid: Tensor
-    segments: Tensor  # 0 for the first text, 1 for the second
+    inputs: Inputs  # with segments: 0 for the first text, 1 for the second
     labels: Tensor  # (rows,)
 
 
@@ -129,8 +129,10 @@ def arrange(first: Sequence[int], second: Sequence[int], tokenizer: Tokenizer) -
 
 
 def collect(rows: Sequence[tuple[list[int], list[int]]], labels: Sequence[int], pad: int) -> ClassificationBatch:
-    tokens, valid = pad_rows([row for row, _ in rows], pad)
-    return ClassificationBatch(tokens, valid, pad_rows([sides for _, sides in rows], 0)[0], torch.tensor(list(labels)))
+    padding = Padding([len(row) for row, _ in rows])
+    extras = {"segments": padding.fill([sides for _, sides in rows], 0)}
+    inputs = Inputs(padding.fill([row for row, _ in rows], pad), padding, extras=extras)
+    return ClassificationBatch(inputs, torch.tensor(list(labels)))
 
 
 class ClassificationTask(Task[ClassificationBatch]):
@@ -148,18 +150,16 @@ class ClassificationTask(Task[ClassificationBatch]):
         return len(batch.labels)
 
     def loss(self, model: Model, batch: ClassificationBatch) -> Tensor:
-        device = model.device
-        tokens, valid = batch.tokens.to(device), batch.valid.to(device)
-        routing, extras = self.route(model), {"segments": batch.segments.to(device)}
-        features = model.features(tokens, valid=valid, extras=extras, probe=routing.probe)
-        logits = model.answer(features, valid=valid)
-        labels = batch.labels.to(device)
+        inputs, labels = batch.inputs.to(model.device), batch.labels.to(model.device)
+        routing = self.route(model)
+        features = model.features(inputs.watch(routing.probe))
+        logits = model.answer(features, valid=inputs.valid)
         found = F.cross_entropy(logits, labels, reduction="sum", label_smoothing=self.spec.smoothing)
         found = found + routing.cost(len(labels))
         if not self.spec.auxiliary:
             return found
-        kept = valid[:, 1:]
-        words = cross_entropy(model.scored(features[:, :-1][kept]), tokens[:, 1:][kept])
+        kept = inputs.real[:, 1:]
+        words = cross_entropy(model.scored(features[:, :-1][kept]), inputs.tokens[:, 1:][kept])
         # in proportion to the texts, so that long ones don't drown the label
         return found + self.spec.auxiliary * words * len(labels) / kept.sum()
 
@@ -254,9 +254,7 @@ class Classifier(Pipeline):
             pulse()
             group = order[first : first + ROWS]
             batch = collect([rows[n] for n in group], [0] * len(group), tokenizer.pad)
-            device = self.network.device
-            extras = {"segments": batch.segments.to(device)}
-            yield group, self.network(batch.tokens.to(device), valid=batch.valid.to(device), extras=extras).float()
+            yield group, self.network(batch.inputs.to(self.network.device)).float()
 
     def _rows(self, texts: Sequence[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
         """Tokens, and which text each belongs to: as the task arranges them, or by the template of others."""

@@ -15,10 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
 from regard.core.probe import Probe
 from regard.core.spec import Positive
-from regard.data.batches import BatchSpec, pad_rows
+from regard.data.batches import BatchSpec
 from regard.data.column import ColumnSpec
 from regard.data.given import check_texts
 from regard.data.lexicon import Lexicon
@@ -78,10 +79,8 @@ class EmbeddingTaskSpec(TaskSpec):
 class EmbeddingBatch:
     """Two rectangles whose rows mean the same."""
 
-    source: Tensor
-    source_valid: Tensor
-    target: Tensor
-    target_valid: Tensor
+    source: Inputs
+    target: Inputs
 
 
 class EmbeddingTask(Task[EmbeddingBatch]):
@@ -92,22 +91,21 @@ class EmbeddingTask(Task[EmbeddingBatch]):
 
     def make_batch(self, rows: list[int], chance: Random) -> EmbeddingBatch:
         sides = [
-            pad_rows(
+            Inputs.pad(
                 [[self.tokenizer.begin, *self.columns[side][n], self.tokenizer.end] for n in rows],
                 self.tokenizer.pad,
             )
             for side in ("source", "target")
         ]
-        return EmbeddingBatch(*sides[0], *sides[1])
+        return EmbeddingBatch(*sides)
 
     def size(self, batch: EmbeddingBatch) -> int:
-        return len(batch.source)
+        return len(batch.source.tokens)
 
     def loss(self, model: Model, batch: EmbeddingBatch) -> Tensor:
         device = model.device
         routing = self.route(model)
-        one = pool_states(model, batch.source.to(device), batch.source_valid.to(device), routing.probe)
-        other = pool_states(model, batch.target.to(device), batch.target_valid.to(device), routing.probe)
+        one, other = (pool_states(model, side.to(device), routing.probe) for side in (batch.source, batch.target))
         cosines = self.spec.scale * one @ other.T
         wanted = torch.arange(len(one), device=device)
         there, back = (F.cross_entropy(table, wanted, reduction="sum") for table in (cosines, cosines.T))
@@ -117,9 +115,9 @@ class EmbeddingTask(Task[EmbeddingBatch]):
         return match_pairs(Embedder(model, self.tokenizer), self.validation, pulse)
 
 
-def pool_states(model: Model, tokens: Tensor, valid: Tensor, probe: Probe | None = None) -> Tensor:
+def pool_states(model: Model, inputs: Inputs, probe: Probe | None = None) -> Tensor:
     """The mean of each row's states, at unit length: (rows, width)."""
-    return Recipe().vector(model.features(tokens, valid=valid, probe=probe), valid)
+    return Recipe().vector(model.features(inputs.watch(probe)), inputs.real)
 
 
 def match_pairs(embedder: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
@@ -157,10 +155,9 @@ class Embedder(Pipeline):
         for first in range(0, len(order), ROWS):
             pulse()
             group = order[first : first + ROWS]
-            tokens, valid = pad_rows([rows[n] for n in group], self.tokenizer.pad)
-            device = self.network.device
-            states = self.network.features(tokens.to(device), valid=valid.to(device)).float()
-            found |= dict(zip(group, self.recipe.vector(states, valid.to(device)).cpu(), strict=True))
+            inputs = Inputs.pad([rows[n] for n in group], self.tokenizer.pad).to(self.network.device)
+            states = self.network.features(inputs).float()
+            found |= dict(zip(group, self.recipe.vector(states, inputs.real).cpu(), strict=True))
         return torch.stack([found[n] for n in range(len(rows))])
 
     def _rows(self, texts: Sequence[str], cut: bool) -> list[list[int]]:

@@ -20,7 +20,9 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec, Progress
+from regard.core.padding import Padding
 from regard.core.spec import Rate, Size
 from regard.data.batches import BatchSpec, pad_rows
 from regard.data.lexicon import Lexicon
@@ -98,10 +100,8 @@ class LanguageTaskSpec(DocumentTaskSpec):
 class LanguageBatch:
     """Tokens, the ones to predict, and which document of the row each belongs to."""
 
-    tokens: Tensor  # (rows, time)
+    inputs: Inputs
     targets: Tensor  # (rows, time), the next of each
-    valid: Tensor
-    documents: Tensor
     fresh: Tensor | None = None  # (rows,), where a document begins, if states are carried
     size: int = 0  # predictions
 
@@ -151,10 +151,10 @@ class LanguageTask(Task[LanguageBatch]):
         routing = self.route(model, self.spec.balance)
         if not self.spec.carry:
             return entropy(model, batch, routing) + routing.cost(batch.size)
-        if self.state is None or batch.fresh is None or self.state.rows != len(batch.tokens):
-            self.state = model.start(len(batch.tokens))
+        if self.state is None or batch.fresh is None or self.state.rows != len(batch.targets):
+            self.state = model.start(len(batch.targets))
         elif bool(batch.fresh.any()):
-            self.state = renew(self.state, model.start(len(batch.tokens)), batch.fresh.to(model.device))
+            self.state = renew(self.state, model.start(len(batch.targets)), batch.fresh.to(model.device))
         found = carry_state(model, batch, self.state, routing) + routing.cost(batch.size)
         return found
 
@@ -207,43 +207,42 @@ def chunks(pieces: Sequence[Span], context: int) -> Iterator[Span]:
 
 def make_rows(rows: Sequence[Sequence[Span]], sequence: Any, pad: int, carry: bool) -> LanguageBatch:
     """A batch from the pieces of its rows."""
-    tokens, targets, documents = list[list[int]](), list[list[int]](), list[list[int]]()
+    tokens, targets, sizes = list[list[int]](), list[list[int]](), list[list[int]]()
     for row in rows:
         read = [sequence(piece) for piece in row]
         tokens.append([token for part in read for token in part[:-1]])
         targets.append([token for part in read for token in part[1:]])
-        documents.append([number for number, part in enumerate(read) for _ in part[1:]])
-    table, valid = pad_rows(tokens, pad)
+        sizes.append([len(part) - 1 for part in read])
+    padding = Padding.packed(sizes)
     fresh = torch.tensor([row[0].fresh for row in rows]) if carry else None
-    owners = pad_rows(documents, max(max(row) for row in documents))[0]
-    return LanguageBatch(table, pad_rows(targets, pad)[0], valid, owners, fresh, sum(map(len, tokens)))
+    inputs = Inputs(padding.fill(tokens, pad), padding)
+    return LanguageBatch(inputs, padding.fill(targets, pad), fresh, sum(map(len, tokens)))
 
 
 def entropy(model: Model, batch: LanguageBatch, routing: Routing | None = None, keep: Tensor | None = None) -> Tensor:
     """The sum of cross-entropies over a batch; of both directions' mean, where there are two."""
     device = model.device
-    tokens, targets, valid = batch.tokens.to(device), batch.targets.to(device), batch.valid.to(device)
-    documents = batch.documents.to(device)
+    inputs, targets = batch.inputs.to(device), batch.targets.to(device)
     probe = None if routing is None else routing.probe
-    kept = valid if keep is None else keep.to(device)
-    factors = model.factors(tokens, kept, valid=valid, documents=documents, probe=probe)
+    kept = inputs.real if keep is None else keep.to(device)
+    factors = model.factors(inputs.watch(probe), kept)
     if factors.vectors.dim() == 2:
         return cross_entropy(factors, targets[kept])
     ahead, behind = (factors.only(direction) for direction in (0, 1))
     found = cross_entropy(ahead, targets[kept])
-    before = torch.zeros_like(valid)
-    before[:, 1:] = (documents[:, 1:] == documents[:, :-1]) & valid[:, 1:]
+    documents, before = inputs.owners, torch.zeros_like(inputs.real)
+    assert documents is not None
+    before[:, 1:] = (documents[:, 1:] == documents[:, :-1]) & inputs.real[:, 1:]
     known = before[kept]  # a document's first token has none before it
-    found = found + cross_entropy(behind.at(known), tokens.roll(1, 1)[before & kept])
+    found = found + cross_entropy(behind.at(known), inputs.tokens.roll(1, 1)[before & kept])
     return found / 2
 
 
 def carry_state(model: Model, batch: LanguageBatch, state: Progress, routing: Routing) -> Tensor:
     """The same, from a state that is moved on."""
-    device = model.device
-    valid = batch.valid.to(device)
-    features = model.advance(batch.tokens.to(device), state, valid=valid, probe=routing.probe)
-    return cross_entropy(model.scored(features[valid]), batch.targets.to(device)[valid])
+    inputs = batch.inputs.to(model.device)
+    features = model.advance(inputs.watch(routing.probe), state)
+    return cross_entropy(model.scored(features[inputs.real]), batch.targets.to(model.device)[inputs.real])
 
 
 def tensors(state: Progress) -> list[Tensor]:
@@ -317,10 +316,10 @@ def score_stream(model: Model, rows: Sequence[Sequence[int]], spec: LanguageTask
                 group = [group[n] for n in going]
                 state = state.select(torch.tensor(going, device=model.device))
             cut = [row[begin : begin + 4 * spec.context + 1] for row in group]
-            tokens, valid = pad_rows([row[:-1] for row in cut], pad)
+            inputs = Inputs.pad([row[:-1] for row in cut], pad).to(model.device)
             targets = [token for row in cut for token in row[1:]]
-            features = model.advance(tokens.to(model.device), state, valid=valid.to(model.device))
-            lost = losses(model.scored(features[valid.to(model.device)]), torch.tensor(targets, device=model.device))
+            features = model.advance(inputs, state)
+            lost = losses(model.scored(features[inputs.real]), torch.tensor(targets, device=model.device))
             sizes = [len(row) - 1 for row in cut]
             sums += [float(part.sum()) for part in lost.split(sizes)]
             counts += sizes
@@ -361,12 +360,11 @@ def group_windows(order: Sequence[int], sizes: Sequence[int]) -> Iterator[list[i
 def score_rows(model: Model, rows: Sequence[Sequence[int]], counts: Sequence[int], pad: int) -> list[float]:
     """The sum over the last predictions of each row, in nats."""
     device = model.device
-    tokens, valid = pad_rows([row[:-1] for row in rows], pad)
-    targets, _ = pad_rows([row[1:] for row in rows], pad)
-    ends = valid.sum(1)
+    inputs = Inputs.pad([row[:-1] for row in rows], pad)
+    targets, valid = pad_rows([row[1:] for row in rows], pad)
     index = torch.arange(valid.shape[1])[None]
-    keep = valid & (index >= (ends - torch.tensor(counts))[:, None])
-    factors = model.factors(tokens.to(device), keep.to(device), valid=valid.to(device))
+    keep = valid & (index >= (valid.sum(1) - torch.tensor(counts))[:, None])
+    factors = model.factors(inputs.to(device), keep.to(device))
     wanted = targets.to(device)[keep.to(device)]
     if factors.vectors.dim() > 2:
         factors = factors.only(0)

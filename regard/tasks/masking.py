@@ -14,10 +14,12 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
+from regard.core.padding import Padding
 from regard.core.probe import Probe
 from regard.core.spec import Answers, Rate, Size
-from regard.data.batches import BatchSpec, pad_rows
+from regard.data.batches import BatchSpec
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
@@ -75,9 +77,7 @@ class MaskingTaskSpec(DocumentTaskSpec):
 class MaskingBatch:
     """Tokens of which some are hidden, and what these were."""
 
-    tokens: Tensor  # (rows, time)
-    valid: Tensor
-    documents: Tensor
+    inputs: Inputs
     chosen: Tensor  # (rows, time)
     answers: Tensor  # (chosen,)
 
@@ -116,11 +116,10 @@ def hide(
     rows: Sequence[Sequence[Sequence[int]]], tokenizer: Tokenizer, spec: MaskingTaskSpec, seed: int
 ) -> MaskingBatch:
     """Choose and hide tokens of rows of documents; what chance does follows from the seed alone."""
-    tokens, valid = pad_rows([[token for part in row for token in part] for row in rows], tokenizer.pad)
-    owners = [[number for number, part in enumerate(row) for _ in part] for row in rows]
-    documents = pad_rows(owners, max(max(row) for row in owners))[0]
+    padding = Padding.packed([[len(part) for part in row] for row in rows])
+    tokens = padding.fill([[token for part in row for token in part] for row in rows], tokenizer.pad)
     chance = torch.Generator().manual_seed(seed)
-    ordinary = valid & (tokens != tokenizer.begin) & (tokens != tokenizer.end)
+    ordinary = padding.valid & (tokens != tokenizer.begin) & (tokens != tokenizer.end)
     units = words(tokens, ordinary, tokenizer) if spec.whole_words else torch.arange(tokens.numel()).view_as(tokens)
     luck = torch.rand(tokens.numel(), generator=chance)[units]  # pieces of a word share their luck
     chosen = ordinary & (luck < spec.share)
@@ -130,7 +129,7 @@ def hide(
     replaced = torch.where(fate < HIDDEN, tokenizer.mask, torch.where(fate < HIDDEN + OTHER, other, answers))
     tokens = tokens.clone()
     tokens[chosen] = replaced
-    return MaskingBatch(tokens, valid, documents, chosen, answers)
+    return MaskingBatch(Inputs(tokens, padding), chosen, answers)
 
 
 def words(tokens: Tensor, ordinary: Tensor, tokenizer: Tokenizer) -> Tensor:
@@ -145,9 +144,7 @@ def words(tokens: Tensor, ordinary: Tensor, tokenizer: Tokenizer) -> Tensor:
 def entropy(model: Model, batch: MaskingBatch, probe: Probe | None = None) -> Tensor:
     """The sum of cross-entropies over the chosen tokens."""
     device = model.device
-    parts = (batch.tokens, batch.chosen, batch.valid, batch.documents)
-    tokens, chosen, valid, documents = (part.to(device) for part in parts)
-    factors = model.factors(tokens, chosen, valid=valid, documents=documents, probe=probe)
+    factors = model.factors(batch.inputs.to(device).watch(probe), batch.chosen.to(device))
     return cross_entropy(factors, batch.answers.to(device))
 
 
@@ -171,7 +168,7 @@ def assess(
         if not len(batch.answers):
             continue
         device = model.device
-        factors = model.factors(batch.tokens.to(device), batch.chosen.to(device), valid=batch.valid.to(device))
+        factors = model.factors(batch.inputs.to(device), batch.chosen.to(device))
         logs, answers = factors.table().float().log_softmax(-1), batch.answers.to(device)
         asked = [size for size in batch.chosen.sum(1).tolist() if size]  # tokens of one row aren't independent
         sums += [-float(part.sum()) for part in logs.gather(1, answers[:, None])[:, 0].split(asked)]

@@ -14,7 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
+from regard.core.padding import Padding
 from regard.core.probe import Probe
 from regard.data.batches import BatchSpec
 from regard.data.column import ColumnSpec
@@ -79,8 +81,7 @@ class RegressionTaskSpec(TaskSpec):
 class RegressionBatch:
     """Numbers and marks side by side, pads last, and what they come to."""
 
-    inputs: Tensor  # (rows, time, 2)
-    valid: Tensor  # (rows, time)
+    inputs: Inputs  # (rows, time, 2)
     targets: Tensor  # (rows,)
 
 
@@ -91,14 +92,13 @@ def collect(
     rows = [
         torch.tensor(list(zip(*pair, strict=True)), dtype=torch.float32) for pair in zip(values, marks, strict=True)
     ]
-    lengths = torch.tensor([len(row) for row in rows])
-    inputs = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-    return RegressionBatch(inputs, torch.arange(inputs.shape[1])[None] < lengths[:, None], torch.tensor(list(targets)))
+    numbers = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    return RegressionBatch(Inputs(numbers, Padding([len(row) for row in rows])), torch.tensor(list(targets)))
 
 
 def guess(model: Model, batch: RegressionBatch, probe: Probe | None = None) -> Tensor:
     """What the model makes of each series: (rows,)."""
-    found: Tensor = model(batch.inputs.to(model.device), valid=batch.valid.to(model.device), probe=probe)[:, 0]
+    found: Tensor = model(batch.inputs.to(model.device).watch(probe))[:, 0]
     return found
 
 

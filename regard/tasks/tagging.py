@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from random import Random
 from typing import Any, ClassVar, Literal, Self
@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
 from regard.core.probe import Probe
 from regard.core.spec import Answers, EmbeddingSpec, Rate, Size, Spec
@@ -172,11 +173,9 @@ def spell(word: str, letters: Mapping[str, int]) -> list[int]:
 class TaggingBatch:
     """Rows of tokens, where their words begin, the tags of these, and how they are spelled."""
 
-    tokens: Tensor  # (rows, time)
-    valid: Tensor
+    inputs: Inputs
     first: Tensor  # (words,), counted through all rows
     tags: Tensor  # (words,)
-    extras: dict[str, Tensor]
 
 
 @dataclass
@@ -192,12 +191,12 @@ class TaggedWords:
 def collect(rows: Sequence[TaggedWords], tokenizer: Tokenizer, frame: Frame | None = None) -> TaggingBatch:
     """A batch from sentences; `frame`: what stands around each, if not a beginning and an end."""
     before, after = frame or ((tokenizer.begin,), (tokenizer.end,))
-    tokens, valid = pad_rows([[*before, *row.tokens, *after] for row in rows], tokenizer.pad)
-    time = tokens.shape[1]
+    inputs = Inputs.pad([[*before, *row.tokens, *after] for row in rows], tokenizer.pad)
+    time = inputs.tokens.shape[1]
     first = torch.tensor([n * time + place + len(before) for n, row in enumerate(rows) for place in row.first])
     tags = torch.tensor([tag for row in rows for tag in row.tags])
-    extras = spellings(rows, valid.shape) if rows[0].letters else {}
-    return TaggingBatch(tokens, valid, first, tags, extras)
+    extras = spellings(rows, inputs.tokens.shape) if rows[0].letters else {}
+    return TaggingBatch(replace(inputs, extras=extras), first, tags)
 
 
 def spellings(rows: Sequence[TaggedWords], shape: Sequence[int]) -> dict[str, Tensor]:
@@ -256,10 +255,8 @@ def words_of(letters: Sequence[int]) -> list[list[int]]:
 
 def score_tags(model: Model, batch: TaggingBatch, probe: Probe | None = None) -> Tensor:
     """The scores of each word's tags: (words, tags)."""
-    device = model.device
-    extras = {name: tensor.to(device) for name, tensor in batch.extras.items()}
-    logits: Tensor = model(batch.tokens.to(device), valid=batch.valid.to(device), extras=extras, probe=probe)
-    return logits.flatten(0, 1)[batch.first.to(device)]
+    logits: Tensor = model(batch.inputs.to(model.device).watch(probe))
+    return logits.flatten(0, 1)[batch.first.to(model.device)]
 
 
 @dataclass

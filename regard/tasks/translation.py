@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
 
+from regard.core.inputs import Inputs
 from regard.core.model import Factors, Model, ModelSpec
 from regard.core.probe import Probe
 from regard.core.spec import Rate
-from regard.data.batches import Batch, BatchSpec, make_batch, pad_rows
+from regard.data.batches import Batch, BatchSpec, make_batch
 from regard.data.column import ColumnSpec
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
@@ -178,28 +179,28 @@ def predict(model: Model, batch: Batch, tokenizer: Tokenizer, probe: Probe | Non
     """The predictions of a batch; `tokenizer`: the target's, for a decoder alone, which reads both in one."""
     device = model.device
     if model.encoder is None:
-        tokens, valid, kept = (part.to(device) for part in in_one(batch, tokenizer))
+        whole, kept = in_one(batch, tokenizer)
         memory = None
     else:
-        tokens, valid = batch.target.to(device), batch.target_valid.to(device)
-        kept = valid[:, 1:]
-        memory = model.encode(batch.source.to(device), batch.source_valid.to(device), probe=probe)
-    factors = model.factors(tokens[:, :-1], kept, memory, valid=valid[:, :-1], probe=probe)
-    return Predictions(factors, tokens[:, 1:][kept], kept.sum(1).tolist())
+        whole, kept = batch.target, batch.target.real[:, 1:]
+        memory = batch.source.to(device).watch(probe)
+    sizes, kept, whole = kept.sum(1).tolist(), kept.to(device), whole.to(device)
+    inputs = replace(whole.without_last(), memory=memory, probe=probe)
+    return Predictions(model.factors(inputs, kept), whole.tokens[:, 1:][kept], sizes)
 
 
-def in_one(batch: Batch, tokenizer: Tokenizer) -> tuple[Tensor, Tensor, Tensor]:
-    """`source [SEP] target [EOS]` in each row, where it is real, and which tokens predict a part of the target."""
+def in_one(batch: Batch, tokenizer: Tokenizer) -> tuple[Inputs, Tensor]:
+    """`source [SEP] target [EOS]` in each row, and which tokens predict a part of the target."""
     assert tokenizer.separator is not None
     rows, kept = [], []
-    sizes = zip(batch.source_valid.sum(1).tolist(), batch.target_valid.sum(1).tolist(), strict=True)
+    sizes = zip(batch.source.real.sum(1).tolist(), batch.target.real.sum(1).tolist(), strict=True)
     for row, (before, after) in enumerate(sizes):
-        source = batch.source[row, : before - 1].tolist()  # without its end: the separator is one
-        rows.append([*source, tokenizer.separator, *batch.target[row, 1:after].tolist()])
+        source = batch.source.tokens[row, : before - 1].tolist()  # without its end: the separator is one
+        rows.append([*source, tokenizer.separator, *batch.target.tokens[row, 1:after].tolist()])
         kept.append(([False] * len(source)) + [True] * (after - 1))
-    tokens, valid = pad_rows(rows, tokenizer.pad)
-    flags = [row + [False] * (tokens.shape[1] - 1 - len(row)) for row in kept]
-    return tokens, valid, torch.tensor(flags)
+    inputs = Inputs.pad(rows, tokenizer.pad)
+    flags = [row + [False] * (inputs.tokens.shape[1] - 1 - len(row)) for row in kept]
+    return inputs, torch.tensor(flags)
 
 
 def evaluate_translator(

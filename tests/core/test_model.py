@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.core.block import BlockSpec
+from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
 from regard.core.probe import Edit, Record
 from regard.core.stack import StackSpec
@@ -215,7 +216,7 @@ def assert_as_if_alone(model: Model) -> None:
         for number in range(len(lengths)):
             mine = (documents[row] == number) & valid[row]
             torch.testing.assert_close(found[row, mine], model(tokens[row, mine][None])[0], atol=2e-5, rtol=1e-4)
-    features = model.features(tokens, valid=valid, documents=documents)
+    features = model.features(Inputs(tokens, valid=valid, documents=documents))
     torch.testing.assert_close(model.answer(features, valid=valid), found)
 
 
@@ -264,7 +265,7 @@ def test_packed_documents_learn_as_if_alone_when_blocks_are_recomputed() -> None
 def test_the_factors_of_packed_documents_are_those_of_their_scores() -> None:
     model = preset("lstm", width=16, depth=1, vocabulary=9).build().eval()
     tokens, (documents, valid) = torch.randint(9, (3, 10)), documents_of(LENGTHS, 10)
-    found = model.factors(tokens, valid, valid=valid, documents=documents)
+    found = model.factors(Inputs(tokens, valid=valid, documents=documents), valid)
     bias = 0 if found.bias is None else found.bias
     expected = model(tokens, valid=valid, documents=documents)[valid]
     torch.testing.assert_close(found.vectors @ found.words.T + bias, expected)
@@ -274,7 +275,7 @@ def test_the_factors_of_packed_documents_are_those_of_their_scores() -> None:
 def test_a_head_answers_from_features_that_were_computed_before() -> None:
     model = preset("bert-base", width=16, heads=2, depth=1, vocabulary=9).build().eval()
     tokens, valid = torch.randint(9, (2, 4)), torch.tensor([[False, True, True, True], [True] * 4])
-    features = model.features(tokens, valid=valid)
+    features = model.features(Inputs(tokens, valid=valid))
     torch.testing.assert_close(model.answer(features, valid=valid), model(tokens, valid=valid))
     assert not torch.allclose(model.answer(features), model(tokens, valid=valid))
     with pytest.raises(InputError, match=r"shape \(2, 4\)"):

@@ -81,10 +81,10 @@ def test_nothing_that_fits_is_an_error() -> None:
 
 def test_a_batch_is_two_rectangles_with_begin_and_end() -> None:
     batch = make_batch([[7, 8], [9]], [[5], [6, 6, 6]], pad=0, begin=2, end=3)
-    assert batch.source.tolist() == [[7, 8, 3], [9, 3, 0]]
-    assert batch.target.tolist() == [[2, 5, 3, 0, 0], [2, 6, 6, 6, 3]]
-    assert batch.source_valid.tolist() == [[True, True, True], [True, True, False]]
-    assert torch.equal(batch.target_valid, batch.target != 0)
+    assert batch.source.tokens.tolist() == [[7, 8, 3], [9, 3, 0]]
+    assert batch.target.tokens.tolist() == [[2, 5, 3, 0, 0], [2, 6, 6, 6, 3]]
+    assert batch.source.real.tolist() == [[True, True, True], [True, True, False]]
+    assert torch.equal(batch.target.real, batch.target.tokens != 0)
     assert batch.tokens == 6
 
 

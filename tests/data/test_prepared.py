@@ -133,8 +133,8 @@ def test_pieces_that_dropout_makes_smaller_never_outgrow_the_positions(tmp_path:
     model = preset("transformer-tiny", vocabulary=60, **SMALL, position=position)
     prepared, _ = prepare(corpus, task, spec, 50, *folders, None, lambda _: model)
     place = next(task.build(prepared, BatchSpec(), 1).batches(0, 0))
-    assert place.batch.source.shape[1] <= 8
-    assert place.batch.target.shape[1] - 1 <= 8  # the last token is predicted, not read
+    assert place.batch.source.tokens.shape[1] <= 8
+    assert place.batch.target.tokens.shape[1] - 1 <= 8  # the last token is predicted, not read
 
 
 def test_a_text_that_comes_back_altered_is_told_when_its_tokens_are_learned(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer as Engine
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
+from regard.core.inputs import Inputs
 from regard.core.model import ModelSpec
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
@@ -106,11 +107,11 @@ def test_the_auxiliary_loss_is_the_language_models_beside_the_labels(opinions: P
     places = learner.batches(0, 0)
     batch = next(places).batch
     places.close()
-    features = model.features(batch.tokens, valid=batch.valid)
-    logits = model.answer(features, valid=batch.valid)
+    features = model.features(Inputs(batch.inputs.tokens, valid=batch.inputs.real))
+    logits = model.answer(features, valid=batch.inputs.real)
     table = model.scored(features).table()[:, :-1]
-    kept = batch.valid[:, 1:]
-    words = F.cross_entropy(table[kept], batch.tokens[:, 1:][kept])
+    kept = batch.inputs.real[:, 1:]
+    words = F.cross_entropy(table[kept], batch.inputs.tokens[:, 1:][kept])
     expected = F.cross_entropy(logits, batch.labels, reduction="sum") + 0.5 * words * len(batch.labels)
     torch.testing.assert_close(learner.loss(model, batch), expected)
     plain = ClassificationTaskSpec(dropout=0.0).build(opinions, BatchSpec(), 1)

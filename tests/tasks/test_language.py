@@ -60,12 +60,13 @@ def epoch(task: LanguageTask) -> list[LanguageBatch]:
 
 def test_rows_are_full_and_hold_every_prediction_of_an_epoch_once(prepared: Prepared) -> None:
     tokenizer, batches = prepared.lexicon.tokenizer, epoch(learn(prepared))
-    rows = [row for batch in batches for row in batch.valid.sum(1).tolist()]
+    rows = [row for batch in batches for row in batch.inputs.real.sum(1).tolist()]
     assert sum(size < 8 for size in rows) <= 2  # the first and the last
     assert sum(rows) == sum(len(text) + 1 for text in DOCUMENTS)
     pairs = Counter[tuple[int, int]]()
     for batch in batches:
-        pairs.update(zip(batch.tokens[batch.valid].tolist(), batch.targets[batch.valid].tolist(), strict=True))
+        inputs, real = batch.inputs, batch.inputs.real
+        pairs.update(zip(inputs.tokens[real].tolist(), batch.targets[real].tolist(), strict=True))
     expected = Counter[tuple[int, int]]()
     for row in tokenizer.encode(DOCUMENTS):
         whole = [tokenizer.begin, *row, tokenizer.end]
@@ -75,13 +76,13 @@ def test_rows_are_full_and_hold_every_prediction_of_an_epoch_once(prepared: Prep
 
 def test_the_order_follows_from_seed_and_epoch(prepared: Prepared) -> None:
     one, other = epoch(learn(prepared)), epoch(learn(prepared))
-    assert all(torch.equal(a.tokens, b.tokens) for a, b in zip(one, other, strict=True))
+    assert all(torch.equal(a.inputs.tokens, b.inputs.tokens) for a, b in zip(one, other, strict=True))
     places = learn(prepared).batches(0, 2)
     try:
         resumed = next(places)
     finally:
         places.close()
-    assert torch.equal(resumed.batch.tokens, one[2].tokens)
+    assert torch.equal(resumed.batch.inputs.tokens, one[2].inputs.tokens)
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "lstm", "mamba-130m", "decoder-tiny"])
@@ -91,13 +92,14 @@ def test_the_loss_of_packed_rows_is_that_of_the_documents_alone(prepared: Prepar
     tokenizer, task = prepared.lexicon.tokenizer, learn(prepared)
     model = small(kind, len(tokenizer), **({"context": 8, "heads": 2} if kind == "gpt2" else {}))
     batch = epoch(task)[0]
-    assert bool((batch.documents != batch.documents[:, :1]).any())  # there is something to keep apart
+    owners = batch.inputs.owners
+    assert owners is not None and bool((owners != owners[:, :1]).any())  # there is something to keep apart
     expected = 0.0
-    for row in range(len(batch.tokens)):
-        for document in batch.documents[row].unique():
-            kept = (batch.documents[row] == document) & batch.valid[row]
+    for row in range(len(batch.inputs.tokens)):
+        for document in owners[row].unique():
+            kept = (owners[row] == document) & batch.inputs.real[row]
             if kept.any():
-                logits = model(batch.tokens[row][kept][None])[0]
+                logits = model(batch.inputs.tokens[row][kept][None])[0]
                 expected += float(F.cross_entropy(logits, batch.targets[row][kept], reduction="sum"))
     assert float(task.loss(model, batch)) == pytest.approx(expected, rel=1e-4)
 
@@ -160,7 +162,7 @@ def test_carried_losses_are_those_of_documents_read_in_one_go(prepared: Prepared
             found += float(task.loss(model, batch))
             task.settle()
         expected = 0.0
-        for row in range(len(batches[0].tokens)):
+        for row in range(len(batches[0].targets)):
             document: list[tuple[torch.Tensor, torch.Tensor]] = []
             for read in (*batches, None):
                 assert read is None or read.fresh is not None
@@ -169,7 +171,8 @@ def test_carried_losses_are_those_of_documents_read_in_one_go(prepared: Prepared
                     expected += float(F.cross_entropy(model(tokens[None])[0], targets, reduction="sum"))
                     document = []
                 if read is not None:
-                    document.append((read.tokens[row][read.valid[row]], read.targets[row][read.valid[row]]))
+                    real = read.inputs.real[row]
+                    document.append((read.inputs.tokens[row][real], read.targets[row][real]))
     assert found == pytest.approx(expected, rel=1e-4)
 
 
@@ -205,13 +208,15 @@ def test_elmo_learns_the_next_and_the_last_word_together(prepared: Prepared) -> 
     torch.manual_seed(1)
     model = preset("elmo", vocabulary=len(tokenizer), width=16, depth=1).build().eval()
     batch = epoch(task)[0]
+    owners = batch.inputs.owners
+    assert owners is not None
     expected = 0.0
-    for row in range(len(batch.tokens)):
-        for document in batch.documents[row].unique():
-            kept = (batch.documents[row] == document) & batch.valid[row]
+    for row in range(len(batch.inputs.tokens)):
+        for document in owners[row].unique():
+            kept = (owners[row] == document) & batch.inputs.real[row]
             if not kept.any():
                 continue
-            tokens, targets = batch.tokens[row][kept], batch.targets[row][kept]
+            tokens, targets = batch.inputs.tokens[row][kept], batch.targets[row][kept]
             logits = model(tokens[None])[0]  # (time, directions, vocabulary)
             expected += float(F.cross_entropy(logits[:, 0], targets, reduction="sum")) / 2
             if len(tokens) > 1:

@@ -31,11 +31,11 @@ def test_a_share_is_chosen_and_of_it_eight_in_ten_are_hidden(tokenizer: Tokenize
     batch = hide(read, tokenizer, MaskingTaskSpec(share=0.2), 1)
     before = torch.tensor([row[0] for row in read])
     assert torch.equal(before[batch.chosen], batch.answers)
-    assert torch.equal(before[~batch.chosen], batch.tokens[~batch.chosen])
+    assert torch.equal(before[~batch.chosen], batch.inputs.tokens[~batch.chosen])
     ordinary = (before != tokenizer.begin) & (before != tokenizer.end)
     assert not bool((batch.chosen & ~ordinary).any())  # beginnings and ends are never asked for
     assert float(batch.chosen[ordinary].float().mean()) == pytest.approx(0.2, abs=0.02)
-    after = batch.tokens[batch.chosen]
+    after = batch.inputs.tokens[batch.chosen]
     assert tokenizer.mask is not None
     masked, same = after == tokenizer.mask, after == batch.answers
     assert float(masked.float().mean()) == pytest.approx(0.8, abs=0.04)
@@ -46,8 +46,8 @@ def test_a_share_is_chosen_and_of_it_eight_in_ten_are_hidden(tokenizer: Tokenize
 def test_chance_follows_from_the_seed_alone(tokenizer: Tokenizer) -> None:
     read = rows(tokenizer, 5)
     one, other, third = (hide(read, tokenizer, MaskingTaskSpec(), seed) for seed in (1, 1, 2))
-    assert torch.equal(one.tokens, other.tokens)
-    assert not torch.equal(one.tokens, third.tokens)
+    assert torch.equal(one.inputs.tokens, other.inputs.tokens)
+    assert not torch.equal(one.inputs.tokens, third.inputs.tokens)
 
 
 def test_whole_words_are_chosen_together(tokenizer: Tokenizer) -> None:

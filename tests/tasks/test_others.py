@@ -61,7 +61,8 @@ def test_a_decoder_alone_reads_the_source_and_is_asked_for_the_target_only(tmp_p
     tokenizer = prepared.lexicon.tokenizer
     sources, targets = tokenizer.encode(["a b c", "d"]), tokenizer.encode(["c b", "a a a"])
     batch = make_batch(sources, targets, tokenizer.pad, tokenizer.begin, tokenizer.end)
-    tokens, valid, kept = in_one(batch, tokenizer)
+    inputs, kept = in_one(batch, tokenizer)
+    tokens, valid = inputs.tokens, inputs.real
     texts = [tokenizer.pieces(row[real].tolist()) for row, real in zip(tokens, valid, strict=True)]
     assert texts == [["a", "b", "c", "[SEP]", "c", "b", "[EOS]"], ["d", "[SEP]", "a", "a", "a", "[EOS]"]]
     asked = [tokenizer.pieces(row[1:][mask].tolist()) for row, mask in zip(tokens, kept, strict=True)]
@@ -202,8 +203,8 @@ def test_the_loss_of_pairs_is_both_ways_over_the_batch(tmp_path: Path) -> None:
     batch = next(places).batch
     places.close()
     one, other = (
-        pool_states(model, batch.source, batch.source_valid),
-        pool_states(model, batch.target, batch.target_valid),
+        pool_states(model, batch.source),
+        pool_states(model, batch.target),
     )
     expected = 0.0
     for n in range(len(one)):
