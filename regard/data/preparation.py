@@ -96,8 +96,6 @@ def _learn_words(wants: Wants, spec: TokenizerSpec, folder: Path, known: Lexicon
             part.extend(wants.special)
         return known.tokenizers
     sides = len(wants.texts(next(read_spool(folder, "train", wants.form))))
-    if not sides:  # numbers need no words
-        spec = TokenizerSpec(pieces="byte")
     shared = spec.shared or sides < 2
     texts = [slice(None)] if shared else [slice(side, side + 1) for side in range(sides)]
     learned = [

@@ -36,17 +36,20 @@ class Assembly:
         return cls(spec.task.adapt_to(model), model, family, spec.model if origin is None else None)
 
     def with_words(self, lexicon: Lexicon) -> Assembly:
-        """The same with a vector for each token, and the head that the task needs for its labels."""
-        source, target = (len(part) for part in lexicon.tokenizers)
+        """The same with a vector for each token, if there are any, and the head that the task needs for its labels."""
+        sized = self if lexicon.words is None else self._resize(*(len(part) for part in lexicon.words))
+        model = self.task.fit_model(give_head(sized.model, self.task, sized.family), lexicon)
+        return replace(sized, model=model)
+
+    def _resize(self, source: int, target: int) -> Assembly:
+        """The same with a vector for each of so many tokens."""
         family = self.family
         if self.choice is None:
-            model = self.model.grow(source, target)
-        else:
-            insist_on_vocabulary(self.choice, source, target)
-            model = self.model if family is None else self.model.resize(source, target)
-            family = None if family is None else {**family, "vocabulary": target}
-        model = self.task.fit_model(give_head(model, self.task, family), lexicon)
-        return replace(self, model=model, family=family)
+            return replace(self, model=self.model.grow(source, target))
+        insist_on_vocabulary(self.choice, source, target)
+        if family is None:
+            return self
+        return replace(self, model=self.model.resize(source, target), family={**family, "vocabulary": target})
 
 
 def insist_on_vocabulary(choice: ModelChoice, source: int, target: int) -> None:

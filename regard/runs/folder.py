@@ -165,8 +165,8 @@ class Run:
         count = start.model.parameter_count()
         trainer = self._trainer(start, assembly.task)  # it finds what can't be frozen or adapted
         self._begun = trainer, generators(trainer.model.device)
-        sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in lexicon.tokenizers))
-        report(f"model: {count:,} parameters, a vocabulary of {sizes}")
+        sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in lexicon.words or ()))
+        report(f"model: {count:,} parameters{', a vocabulary of ' if sizes else ''}{sizes}")
         facts = {"versions": versions(), "data": self.prepared().digest, "config": self.digest}
         replace(self.folder / "run.json", json.dumps(facts, indent=1).encode())
         self.write()
@@ -174,7 +174,7 @@ class Run:
     def _read_corpus(self, assembly: Assembly, origin: Bundle | None, report: Callable[[str], None]) -> Prepared:
         spec, data = self.spec, self.folder / "data"
         known = borrow_lexicon(spec) if origin is None else origin.lexicon
-        if known is not None:
+        if known is not None and assembly.task.words:
             report(f"tokens: those of {spec.start or spec.tokenizer.like}")
         limits = (spec.batches.longest, Path(spec.data), data)
         fitted = lambda lexicon: assembly.with_words(lexicon).model  # noqa: E731

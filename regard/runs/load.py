@@ -80,16 +80,16 @@ def load_bundle(noun: str, where: Device = "auto") -> Bundle:
 def read_bundle(checkpoint: Checkpoint, where: Device) -> Bundle:
     """A checkpoint's model, and what belongs to it; of its files only those that are needed are read."""
     model, about = load_model(checkpoint).to(device(where)), read_import(checkpoint)
-    has_words = any(re.fullmatch(r"tokenizer.*\.json", name) for name in checkpoint.files)
+    has_lexicon = any(re.fullmatch(r"(tokenizer.*|lexicon)\.json", name) for name in checkpoint.files)
 
     def file(name: str) -> bytes | None:
         return checkpoint.read(name) if name in checkpoint.files else None
 
-    lexicon = Lexicon.read(file, str(checkpoint.path)) if has_words else None
+    lexicon = Lexicon.read(file, str(checkpoint.path)) if has_lexicon else None
     task = None if about is not None else TaskSpec.parse(checkpoint.json("state").get("task", "translation"))
     if lexicon is not None and lexicon.foreign:
         insist_on_vectors(str(checkpoint.path), model.spec, lexicon.tokenizers)
-    elif lexicon is not None:
+    elif lexicon is not None and lexicon.words is not None:
         _agree(checkpoint, model.spec, lexicon)
     family = checkpoint.json("state").get("family") if about is None else about["settings"]
     config = {} if about is None else about["config"]

@@ -103,7 +103,8 @@ def plan(document: Document) -> Forecast:
         fitted = lambda lexicon: assembly.with_words(lexicon).model  # noqa: E731
         prepared, _ = prepare(sampled, assembly.task, spec.tokenizer, *limits, known, fitted)
         # a sample has fewer words than the corpus; the model gets as many as the run will have at most
-        learned = spec.tokenizer.pieces in LEARNED and spec.tokenizer.like is None and origin is None
+        new = spec.tokenizer.like is None and origin is None
+        learned = assembly.task.words and spec.tokenizer.pieces in LEARNED and new
         model_spec, size = fitted(prepared.lexicon), spec.tokenizer.vocabulary
         model_spec = model_spec.grow(size, size) if learned else model_spec
         torch.manual_seed(spec.seed)

@@ -36,6 +36,7 @@ class RegressionTaskSpec(TaskSpec):
     """Learn a number from a series."""
 
     form: ClassVar[Form] = "series"
+    words: ClassVar[bool] = False
     kind: Literal["regression"] = "regression"
 
     def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
@@ -46,9 +47,6 @@ class RegressionTaskSpec(TaskSpec):
         read = stack.replace(embedding={"kind": "numbers", "channels": 2})
         pool = "mean" if model.decoder is None else "last"
         return model.replace(**{side: read}, head={"kind": "classes", "classes": 1, "pool": pool})
-
-    def texts(self, sample: Sample) -> Sequence[str]:
-        return ()
 
     def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
         bounds = {"values": UNIT + 1, "marks": 2, "target": 2 * UNIT + 1}

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard.config import Document
 from regard.core.model import ModelSpec
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
@@ -24,7 +25,12 @@ from regard.data.sample import FormSpec
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import CheckpointError, DataError, InputError, SpecError
 from regard.models import preset
-from regard.runs.load import load_model
+from regard.runs.evaluate import evaluate
+from regard.runs.folder import Run
+from regard.runs.load import load, load_model
+from regard.runs.plan import plan
+from regard.runs.train import resume, train
+from regard.runs.verify import verify
 from regard.tasks.task import TaskSpec
 from regard.train.checkpoint import Checkpoint, Store
 from regard.train.listener import Listener, Step
@@ -230,3 +236,44 @@ def test_a_corpus_of_another_form_is_refused_with_those_that_give_it(own: Module
     with pytest.raises(SpecError, match="picture-labels needs pictures") as error:
         prepare(CorpusSpec.parse("copy"), task, TokenizerSpec(), 256, *where)
     assert "pictures come from halves" in str(error.value)
+
+
+def run_file(case: Case, folder: Path) -> Document:
+    """The same case as a run file, without a word about tokens."""
+    model = {"kind": "vit-tiny"} if case.task.kind == "picture-labels" else {"kind": "gru", "width": 16, "depth": 1}
+    return Document(
+        {
+            "task": case.task.kind,
+            "corpus": case.corpus.kind,
+            "batches": {"tokens": 32},
+            "model": model,
+            "train": {"steps": 8, "save": 4, "evaluate": 4},
+            "device": "cpu",
+            "out": str(folder / "run"),
+        }
+    )
+
+
+def test_a_run_file_trains_it_and_its_run_is_resumed_verified_loaded_and_measured(case: Case, tmp_path: Path) -> None:
+    told: list[str] = []
+    ended = train(run_file(case, tmp_path), told.append)
+    assert not any("token" in line or "vocabulary" in line for line in told)
+    run = Run.open(tmp_path / "run")
+    pipeline = load(f"{run.folder}@latest")
+    assert type(pipeline) is case.task.choose_pipeline(case.model)
+    found = case.task.measure(pipeline, run.prepared().samples("validation"))
+    assert found == ended.report.measures
+    assert evaluate([str(run.folder)], [], {}).measures.keys() == found.keys()
+    assert verify(run.folder, 4).exact
+    assert resume(run.folder, ["train.steps=12"]).report.moment.step == 12
+    assert not list(run.folder.rglob("tokenizer*"))
+
+
+def test_it_is_forecast_and_trained_further_from_its_own_run(case: Case, tmp_path: Path) -> None:
+    document = run_file(case, tmp_path)
+    assert plan(document).parameters > 0
+    train(document)
+    further = {**document.tree, "model": None, "start": str(tmp_path / "run"), "out": str(tmp_path / "further")}
+    told: list[str] = []
+    assert train(Document(further), told.append).report.moment.step == 8
+    assert not any("new weights" in line or "token" in line for line in told)
