@@ -101,6 +101,12 @@ class NotRewindable(RegardError):
     code = "rewind"
 
 
+class NotJoinable(RegardError):
+    """States of different makes, whose rows can't stand side by side in one."""
+
+    code = "join"
+
+
 class RegardWarning(UserWarning):
     """Something that a user should know, though an answer comes all the same."""
 

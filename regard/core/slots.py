@@ -6,9 +6,10 @@ slots are a ring: position p goes to slot p modulo the window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -38,6 +39,12 @@ class Slots(State):
 
     def rewindable(self, length: int) -> bool:
         return length == self.length or self.window is None or self.length <= self.window
+
+    @classmethod
+    def level(cls, states: Sequence[Self]) -> Sequence[Self]:
+        """Each with as many slots as the largest; position p has the same slot in all of them, ring or not."""
+        slots = max(state.tensors[0].shape[-2] for state in states)
+        return [replace(state, tensors=state._pad(slots)) for state in states]
 
     def extend(self, chunk: tuple[Tensor, ...], mask: Mask) -> Seen:
         """Remember a chunk of (rows, …, time, size), and return all that its queries can look at."""
@@ -103,8 +110,14 @@ class Slots(State):
         wanted = max(slots, 2 * have)
         if self.window is not None:
             wanted = min(wanted, max(slots, self.window + 1))
+        self.tensors = self._pad(wanted)
+
+    def _pad(self, slots: int) -> tuple[Tensor, ...]:
+        """The tensors with so many slots."""
+        if self.tensors[0].shape[-2] == slots:
+            return self.tensors
         # zeros, not empty: a slot that isn't filled yet has weight 0, and 0 * NaN would be NaN
-        self.tensors = tuple(F.pad(tensor, (0, 0, 0, wanted - have)) for tensor in self.tensors)
+        return tuple(F.pad(tensor, (0, 0, 0, slots - tensor.shape[-2])) for tensor in self.tensors)
 
     def _scatter(self, chunk: tuple[Tensor, ...], mask: Mask, slots: Tensor) -> None:
         """Write each real token to its slot, and pads to the last one."""

@@ -1,24 +1,28 @@
 """State: what a model must remember between two calls, owned by the caller and never by a module.
 
-Every tensor is batch-first, so one primitive, `map`, serves beams, batches and truncated back-propagation. A state is
-advanced in place by the module that it belongs to; what `select` returns takes the old one's place.
+Every tensor is batch-first, so one primitive, `map`, serves beams, batches and truncated back-propagation, and `join`
+is its counterpart: rows of several states in one. A state is advanced in place by the module that it belongs to; what
+`select` and `join` return takes the place of what they were given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from regard.errors import InputError, NotRewindable
+from regard.errors import InputError, NotJoinable, NotRewindable
 
 if TYPE_CHECKING:
     from regard.core.mask import Mask
 
 Move = Callable[[Tensor], Tensor]
+S = TypeVar("S", bound="State")
 
 
 @dataclass
@@ -38,6 +42,29 @@ class State:
         What it returns takes this state's place: where nothing moves, both share their memory. To keep both, `copy`.
         """
         return self.map(Selection(rows))
+
+    @staticmethod
+    def join(states: Sequence[S]) -> S:
+        """The rows of several states in one, in order, each at the position that it has reached.
+
+        What it returns takes their place. What can't stand side by side raises, and nothing is changed.
+        """
+        if len(states) == 1:
+            return states[0]
+        _refuse_others("states", states)
+        first, where = states[0], type(states[0]).__name__
+        level = first.level(states)
+        joined = {
+            name: _join_values(f"{where}.{name}", [vars(state)[name] for state in level])
+            for name, _ in first._items()
+            if name not in ("length", "lengths")
+        }
+        return replace(first, length=max(state.length for state in level), lengths=_join_lengths(level), **joined)
+
+    @classmethod
+    def level(cls, states: Sequence[Self]) -> Sequence[Self]:
+        """The same states, padded until only their rows tell them apart."""
+        return states
 
     def copy(self) -> Self:
         """A state of its own: stepping one doesn't move the other."""
@@ -88,14 +115,7 @@ class State:
     @property
     def nbytes(self) -> int:
         """Bytes that the tensors hold, each counted once."""
-        sizes: dict[int, int] = {}
-
-        def count(tensor: Tensor) -> Tensor:
-            sizes[id(tensor)] = tensor.nbytes
-            return tensor
-
-        self.map(count)
-        return sum(sizes.values())
+        return sum({id(tensor): tensor.nbytes for tensor in self._tensors()}.values())
 
     @property
     def rows(self) -> int | None:
@@ -119,6 +139,12 @@ class State:
                 if isinstance(child, State):
                     yield from child._states()
 
+    def _tensors(self) -> Iterator[Tensor]:
+        for state in self._states():
+            for _, value in state._items():
+                parts = value if isinstance(value, tuple) else (value,)
+                yield from (part for part in parts if isinstance(part, Tensor))
+
 
 def _map_value(value: Any, fn: Move) -> Any:
     if isinstance(value, Tensor):
@@ -128,6 +154,47 @@ def _map_value(value: Any, fn: Move) -> Any:
     if isinstance(value, tuple):
         return tuple(_map_value(item, fn) for item in value)
     return value
+
+
+def _join_lengths(states: Sequence[State]) -> Tensor | None:
+    """Positions of each row, in order; None where all rows are alike."""
+    if all(state.lengths is None and state.length == states[0].length for state in states):
+        return None
+    parts = []
+    for state in states:
+        rows, device = state.rows, next((tensor.device for tensor in state._tensors()), None)
+        if rows is None:
+            raise NotJoinable(f"can't join a {type(state).__name__} that holds nothing: its rows aren't known")
+        parts.append(torch.full((rows,), state.length, device=device) if state.lengths is None else state.lengths)
+    return torch.cat(parts)
+
+
+def _join_values(name: str, values: Sequence[Any]) -> Any:
+    """One field of several states: tensors and states row by row, and whatever else where it is the same in all."""
+    _refuse_others(name, values)
+    first = values[0]
+    if isinstance(first, Tensor):
+        return torch.cat(tuple(values))
+    if isinstance(first, State):
+        return State.join(values)
+    if isinstance(first, tuple):
+        return tuple(_join_values(f"{name}.{n}", part) for n, part in enumerate(zip(*values, strict=True)))
+    return first
+
+
+def _refuse_others(name: str, values: Sequence[Any]) -> None:
+    """Raise unless all are of one make."""
+    makes = list(dict.fromkeys(map(_describe, values)))
+    if len(makes) > 1:
+        raise NotJoinable(f"can't join {name}: {makes[0]} in one and {makes[1]} in another")
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{value.dtype} of shape {('rows', *value.shape[1:])} on {value.device}"
+    if isinstance(value, State):
+        return type(value).__name__
+    return f"{len(value)} parts" if isinstance(value, tuple) else repr(value)
 
 
 class Selection:
@@ -188,8 +255,32 @@ class Shared(State):
         kept = tuple(tensor.index_select(0, index) for tensor in self.tensors)
         return replace(self, tensors=kept, fan=fan, lengths=lengths)
 
+    @classmethod
+    def level(cls, states: Sequence[Self]) -> Sequence[Self]:
+        """Each with as many keys as the longest, and with as many rows to an entry as they can all have."""
+        keys, fan = max(state.keys for state in states), math.gcd(*(state.fan for state in states))
+        return [state._spread(fan)._lengthen(keys) for state in states]
+
+    def _spread(self, fan: int) -> Self:
+        """The same with fewer rows to an entry, so with more entries."""
+        if fan == self.fan:
+            return self
+        spread = self.map(lambda tensor: tensor.repeat_interleave(self.fan // fan, 0))
+        return replace(spread, fan=fan, lengths=self.lengths)
+
+    def _lengthen(self, keys: int) -> Self:
+        """The same with more keys; a `Memory` says that they aren't real."""
+        if keys == self.keys:
+            return self
+        return replace(self, tensors=tuple(F.pad(tensor, (0, 0, 0, keys - self.keys)) for tensor in self.tensors))
+
     def rewindable(self, length: int) -> bool:
         return True
+
+    @property
+    def keys(self) -> int:
+        """What there is to look at for each entry: tensors are (entries, …, keys, size)."""
+        return self.tensors[0].shape[-2]
 
     @property
     def rows(self) -> int:
@@ -224,6 +315,22 @@ class Memory(Shared):
                 moved.valid = None if self.valid is None else self.valid.index_select(0, index)
                 moved.final = None if self.final is None else self.final.index_select(0, index)
         return moved
+
+    @classmethod
+    def level(cls, states: Sequence[Self]) -> Sequence[Self]:
+        level = super().level(states)
+        if all(state.valid is None for state in level) and len({state.keys for state in states}) == 1:
+            return level
+        return [
+            replace(state, valid=state._mark_valid(before.keys)) for before, state in zip(states, level, strict=True)
+        ]
+
+    def _mark_valid(self, real: int) -> Tensor:
+        """`valid` over all keys, of which the first `real` were there before some were added."""
+        device, keys = self.states.device, self.keys
+        if self.valid is None:
+            return (torch.arange(keys, device=device) < real).expand(self.states.shape[0], -1)
+        return F.pad(self.valid, (0, keys - real))
 
     def serve(self, rows: int) -> Memory:
         """The same memory for more rows: each sentence's rows stand together."""

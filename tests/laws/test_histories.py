@@ -1,12 +1,13 @@
 """Whatever is done to a state, in whatever order, each row is as if it had run alone.
 
-A history is a random run of chunks, padded chunks, rows that idle, selections and rewinds. After each, every row's new
-outputs are compared with a whole run over that row's own real tokens.
+A history is a random run of chunks, padded chunks, rows that idle, selections, rewinds and joins with other histories.
+After each, every row's new outputs are compared with a whole run over that row's own real tokens.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -21,24 +22,40 @@ from tests.laws.cases import CAUSAL, KEYS, WIDTH, build, follow, fresh, label, m
 class History:
     """A state, and for each row what it has read and which sentence it looks at."""
 
-    def __init__(self, spec: MixerSpec, seed: int) -> None:
+    def __init__(self, spec: MixerSpec, seed: int, varied: bool = False) -> None:
+        self.spec = spec
         self.chance = random.Random(seed)
         self.noise = torch.Generator().manual_seed(seed)
         rows = self.chance.choice([1, 2, 3])
         self.mixer: Mixer = build(spec)
-        self.source: Memory | None = memory(spec, rows=rows)
+        keys = self.chance.randint(1, KEYS) if varied else KEYS
+        self.source: Memory | None = memory(spec, rows=rows, keys=keys)
         if self.source is not None:
-            ends = torch.tensor([self.chance.randint(1, KEYS) for _ in range(rows)])
-            self.source.valid = torch.arange(KEYS)[None] < ends[:, None]
+            ends = torch.tensor([self.chance.randint(1, keys) for _ in range(rows)])
+            self.source.valid = torch.arange(keys)[None] < ends[:, None]
         self.sentences = self.source
         room = self.chance.choice([0, 3, 20])
         self.state: State | None = fresh(self.mixer, torch.zeros(rows, 1, WIDTH), self.source, room=room)
         self.read = [torch.zeros(0, WIDTH) for _ in range(rows)]
         self.owners = list(range(rows))
 
-    def run(self, events: int) -> None:
+    def run(self, events: int, *others: Callable[[], None]) -> None:
         for _ in range(events):
-            self.chance.choice([self.chunk, self.chunk, self.chunk, self.select, self.rewind])()
+            self.chance.choice([self.chunk, self.chunk, self.chunk, self.select, self.rewind, *others])()
+
+    def join(self) -> None:
+        """Take in the rows of another history; its source may be longer or shorter."""
+        other = History(self.spec, self.chance.randrange(1 << 30), varied=True)
+        other.run(self.chance.randint(0, 3))
+        if self.source is not None and other.source is not None and self.sentences and other.sentences:
+            self.source = Memory.join([self.source, other.source])
+            self.owners += [owner + self.sentences.rows for owner in other.owners]
+            self.sentences = Memory.join([self.sentences, other.sentences])
+        else:
+            self.owners += other.owners
+        assert self.state is not None and other.state is not None
+        self.state = State.join([self.state, other.state])
+        self.read += other.read
 
     def select(self) -> None:
         assert self.state is not None
@@ -100,6 +117,25 @@ def test_every_row_is_as_if_alone(spec: MixerSpec) -> None:
 @torch.no_grad()
 def test_every_row_is_as_if_alone_in_many_histories(spec: MixerSpec) -> None:
     check(spec, range(100, 400))
+
+
+def check_joins(spec: MixerSpec, seeds: range) -> None:
+    for seed in seeds:
+        history = History(spec, seed, varied=True)
+        history.run(7, history.join, history.join)
+
+
+@pytest.mark.parametrize("spec", CAUSAL, ids=label)
+@torch.no_grad()
+def test_every_row_is_as_if_alone_where_histories_join(spec: MixerSpec) -> None:
+    check_joins(spec, range(4))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("spec", CAUSAL, ids=label)
+@torch.no_grad()
+def test_every_row_is_as_if_alone_where_many_histories_join(spec: MixerSpec) -> None:
+    check_joins(spec, range(100, 300))
 
 
 @pytest.mark.parametrize("spec", CAUSAL, ids=label)
