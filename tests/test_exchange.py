@@ -16,15 +16,16 @@ from tokenizers import Tokenizer as Engine
 from tokenizers import models
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+from regard.core.model import Model
 from regard.data.corpora.english_french import pairs
 from regard.data.tokenizer import Tokenizer
+from regard.decode.pipeline import Pipeline
 from regard.decode.search import Search
 from regard.decode.translator import Translator, limit
 from regard.errors import RegardError
 from regard.hub.ctranslate2 import convert
 from regard.hub.load import import_folder
 from regard.runs.load import load
-from regard.tasks.bundle import Bundle
 from tests.parity.test_hub import VOCABULARY, made
 from tests.test_cli import regard
 from tests.train.small import document
@@ -155,7 +156,9 @@ def test_load_gives_a_translator_or_the_model_as_it_is(sent: Path, tmp_path: Pat
     assert isinstance(house.load(str(sent)), Translator)
     made("gpt2", tmp_path / "gpt2")
     found = house.load(str(tmp_path / "gpt2"))
-    assert isinstance(found, Bundle)
+    assert type(found) is Pipeline
+    assert found.tokenizers is None
+    assert isinstance(found.model, Model)
     assert found.model(torch.zeros(1, 3, dtype=torch.long)).shape == (1, 3, VOCABULARY)
     done = regard("translate", str(tmp_path / "gpt2"))
     assert done.returncode != 0

@@ -12,7 +12,8 @@ from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, proc
 from tokenizers import Tokenizer as Engine
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
-from regard.runs.load import load, load_bundle
+from regard.decode.writer import Writer
+from regard.runs.load import load, load_as, load_bundle
 from tests.hub.test_words import TEXTS, learned
 from tests.parity.test_hub import VOCABULARY, made
 from tests.test_cli import regard
@@ -95,11 +96,11 @@ def test_a_fine_tuned_llama_keeps_context_ends_padding_and_template(tmp_path: Pa
     assert theirs.generation_config.eos_token_id == [2, 3]
     assert tokenizer.pad_token is None
     assert tokenizer.apply_chat_template([{"role": "user", "content": "hi"}], tokenize=False) == "hi"
-    ours = load(str(tmp_path / "run"))
+    ours = load_as(str(tmp_path / "run"), Writer, "it writes")
     row = tokenizer("The cat", return_tensors="pt")["input_ids"]
     assert row[0].tolist() == ours.read("The cat")
     with torch.no_grad():
-        torch.testing.assert_close(theirs(row).logits, ours.network(row), atol=1e-4, rtol=1e-3)
+        torch.testing.assert_close(theirs(row).logits, ours.model(row), atol=1e-4, rtol=1e-3)
 
 
 def test_where_training_begins_texts_in_another_way_the_tokenizer_does_so_too(tmp_path: Path) -> None:

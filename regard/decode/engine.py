@@ -37,7 +37,7 @@ class Scorer(Protocol):
 
 
 @dataclass
-class Start:
+class Beginning:
     """A state, and what is to be read before the first choice; a row of it may serve several rows of the request."""
 
     state: State
@@ -54,16 +54,16 @@ class Choice:
 
 
 @dataclass
-class Scores:
+class NextScores:
     """What a step of the model says of the next tokens."""
 
     logits: Tensor  # (rows, vocabulary)
     own: Tensor  # (rows, vocabulary), the same as log-probabilities
     seen: Tensor | None  # (rows, 1, source), what the last tokens looked at: the mean of all heads
 
-    def at(self, rows: slice | Tensor) -> Scores:
+    def at(self, rows: slice | Tensor) -> NextScores:
         """Those of some rows."""
-        return Scores(self.logits[rows], self.own[rows], None if self.seen is None else self.seen[rows])
+        return NextScores(self.logits[rows], self.own[rows], None if self.seen is None else self.seen[rows])
 
 
 @dataclass
@@ -110,7 +110,7 @@ class Request:
         self.owners, self.rules = list(owners), rules  # whom each row belongs to, as the rules know them
         self.error: RegardError | None = None  # what ended it, where it couldn't go on
 
-    def start(self, scorer: Scorer, written: Tensor) -> Start:
+    def start(self, scorer: Scorer, written: Tensor) -> Beginning:
         """The state to begin with, and what to read first; after (rows, written) tokens where it starts anew."""
         raise NotImplementedError
 
@@ -133,7 +133,7 @@ class Seat:
     held: int = 0  # positions that the state holds
     afresh: bool = True  # it has no state yet
 
-    def ask(self, given: Scores) -> list[int]:
+    def ask(self, given: NextScores) -> list[int]:
         """Let the request choose by its rows' scores, and write that down; the rows whose state goes on."""
         request, own = self.request, given.own
         context = request.make_context(self.tokens, self.owners, given.logits)
@@ -232,12 +232,12 @@ class Engine:
             scores = scores.at(torch.arange(given, device=self.scorer.device).repeat_interleave(fan))
         return self._keep(start.state, [row // fan for row in seat.ask(scores)])
 
-    def _score(self, tokens: Tensor, state: State, looks: bool) -> Scores:
+    def _score(self, tokens: Tensor, state: State, looks: bool) -> NextScores:
         """Read tokens, (rows,) or (rows, time), and score what may follow."""
         record = Record(*self.scorer.alignments) if looks else None
         logits = self.scorer.step(tokens, state, probe=record).float()
         maps = [] if record is None else [record[name].mean(1)[:, -1:] for name in record.values]
-        return Scores(logits, logits.log_softmax(-1), torch.stack(maps).mean(0) if maps else None)
+        return NextScores(logits, logits.log_softmax(-1), torch.stack(maps).mean(0) if maps else None)
 
     def _keep(self, state: State, rows: list[int]) -> list[State]:
         """The rows of a state that go on, if any do."""

@@ -30,20 +30,24 @@ class Filled:
     guesses: list[list[Guess]]  # for each mask, best first
 
 
-@dataclass
+@dataclass(repr=False)
 class Filler(Pipeline):
     """An encoder that learned to guess hidden tokens, and its tokenizer."""
 
     usage: ClassVar[str] = 'fill {} "… [MASK] …"'
-    network: Model
+    model: Model
     tokenizer: Tokenizer
     foreign: bool = False  # the tokenizer itself says how a text begins and ends
+
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        return self.tokenizer, self.tokenizer
 
     @torch.no_grad()
     def fill(self, text: str, best: int = 5) -> Filled:
         """The likeliest words for each `[MASK]`: `fill("the [MASK] cat")`."""
         check_text(text, "one text at a time")
-        tokenizer, network = self.tokenizer, self.network
+        tokenizer, network = self.tokenizer, self.model
         mask = needs_mask(tokenizer, "this model's tokenizer")
         own = str(tokenizer.engine.id_to_token(mask))
         cut = tokenizer.obey(text.replace(MASK, own), [mask])

@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.core.spec import Count, Positive, Rate, Size, Spec
 from regard.decode.beam import Candidate, best, in_groups, owing
 from regard.decode.constraints import Duty
-from regard.decode.engine import Choice, Engine, Request, Scorer, Start, Turn
+from regard.decode.engine import Beginning, Choice, Engine, Request, Scorer, Turn
 from regard.decode.filters import Context, Demands, rules, shapes
 from regard.errors import SpecError
 
@@ -173,9 +173,9 @@ class BeamBatch(Request):
                 hypothesis.attention = None
         return answer
 
-    def start(self, scorer: Scorer, written: Tensor) -> Start:
+    def start(self, scorer: Scorer, written: Tensor) -> Beginning:
         rows = len(self.owners)
-        return Start(scorer.start(rows, self.memory), written.new_full((rows, 1), self.begin))
+        return Beginning(scorer.start(rows, self.memory), written.new_full((rows, 1), self.begin))
 
     def make_context(self, tokens: Tensor, owners: list[int], logits: Tensor) -> Context:
         context = Context(tokens, owners, [row for row, duty in enumerate(self.duties) if not duty.done])

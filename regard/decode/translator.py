@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -67,12 +68,12 @@ class Wishes:
         )
 
 
-@dataclass
+@dataclass(repr=False)
 class Translator(Pipeline):
     """A network, or several, with the tokenizers that it was trained with."""
 
     usage: ClassVar[str] = "translate {} < FILE"
-    network: Model | Ensemble | Prompted
+    model: Model | Ensemble
     source: Tokenizer
     target: Tokenizer
     search: Search = field(default_factory=Search)  # the settings unless others are given
@@ -80,18 +81,28 @@ class Translator(Pipeline):
     foreign: bool = False  # it came from elsewhere: its own files say how a source is framed and what it may write
 
     @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        return self.source, self.target
+
+    @cached_property
+    def scorer(self) -> Model | Ensemble | Prompted:
+        """What is searched: a decoder alone reads the source as the beginning of its own text."""
+        alone = isinstance(self.model, Model) and self.model.encoder is None
+        return Prompted(self.model) if isinstance(self.model, Model) and alone else self.model
+
+    @property
     def unseeing(self) -> str | None:
         """Why there is no attention over the source to look at; None where there is."""
-        if self.network.alignments:
+        if self.scorer.alignments:
             return None
-        if isinstance(self.network, Prompted):
+        if isinstance(self.scorer, Prompted):
             return "this model reads the source as the beginning of its own text: it has no attention over a source"
         return "this model sees its source as one vector: it has no attention over the source's words"
 
     @property
     def begin(self) -> int:
         """What a translation begins with: for a decoder alone, what stands between source and target."""
-        if not isinstance(self.network, Prompted):
+        if not isinstance(self.scorer, Prompted):
             return self.target.begin
         if self.target.separator is None:
             raise InputError("a decoder alone translates after a separator, and this tokenizer has none")
@@ -103,8 +114,7 @@ class Translator(Pipeline):
         `attention`: with what each token looked at; None for a model that doesn't look (`unseeing` says why).
         """
         check_text(text, "translate_all(texts)")
-        chosen = self.search.heed(settings)
-        return next(self.translate_all([text], chosen, attention=attention))[0]
+        return next(self.translate_all([text], self.settings(settings), attention=attention))[0]
 
     def translate_all(
         self,
@@ -117,6 +127,7 @@ class Translator(Pipeline):
     ) -> Iterator[list[Translation]]:
         """The best translations of each text, in order; an empty text has one, the empty one."""
         check_texts(texts, "translate(text), or translate_all([text])")
+        chosen = self.settings({}) if settings is None else settings
         sources = self.source.encode([text.strip() for text in texts])
         order = sorted((n for n, source in enumerate(sources) if source), key=lambda n: len(sources[n]))
         found: dict[int, list[Translation]] = {
@@ -125,7 +136,7 @@ class Translator(Pipeline):
         for first in range(0, len(order), rows):
             group = order[first : first + rows]
             try:
-                answers = self._searched([sources[n] for n in group], settings or self.search, wishes, attention)
+                answers = self._search([sources[n] for n in group], chosen, wishes, attention)
             except InputError as error:
                 longest = len(sources[group[-1]]) + 1
                 raise InputError(f"a text of {longest} tokens: {error.message}", error.hint) from None
@@ -133,11 +144,11 @@ class Translator(Pipeline):
         return (found[n] for n in range(len(texts)))
 
     @torch.no_grad()
-    def _searched(
+    def _search(
         self, sources: list[list[int]], settings: Search, wishes: Wishes | None, attention: bool
     ) -> list[list[Translation]]:
         inputs = Inputs.pad([self.read(source) for source in sources], self.source.pad)
-        memory = self.network.encode(inputs.to(self.network.device))
+        memory = self.scorer.encode(inputs.to(self.scorer.device))
         if settings.maximum is None:
             settings = settings.replace(maximum=self.search.maximum)
         told = self.generation
@@ -151,7 +162,7 @@ class Translator(Pipeline):
         limits = [self._limit(len(source), settings) for source in sources]
         demands.most = [most for most, _ in limits]
         answers = beam_search(
-            self.network,
+            self.scorer,
             memory,
             len(sources),
             self.begin,
@@ -166,9 +177,9 @@ class Translator(Pipeline):
     def _limit(self, length: int, settings: Search) -> tuple[int, Cut]:
         """The most tokens of a translation, by those of its source, and what it is that allows no more."""
         most = limit(length) if settings.maximum is None else settings.maximum
-        if self.network.limit is not None:
+        if self.scorer.limit is not None:
             # the token that it begins with takes a place too, and for a decoder alone the whole source does
-            room = self.network.limit - 1 - (length if isinstance(self.network, Prompted) else 0)
+            room = self.scorer.limit - 1 - (length if isinstance(self.scorer, Prompted) else 0)
             if room < most:
                 return max(1, room), "context"
         return most, "source" if settings.maximum is None else "maximum"
@@ -219,8 +230,7 @@ def ensemble(translators: Sequence[Translator]) -> Translator:
                 "the runs of an ensemble share a vocabulary, and these have different tokenizers",
                 "train the second with tokenizer.like=FIRST_RUN",
             )
-    networks = [part.network for part in translators]
-    if any(isinstance(network, Prompted) for network in networks):
+    if any(isinstance(part.scorer, Prompted) for part in translators):
         raise RegardError("an ensemble is of models with an encoder", "one run at a time")
-    models = [network for network in networks if isinstance(network, Model)]
+    models = [part.model for part in translators if isinstance(part.model, Model)]
     return Translator(Ensemble(models), first.source, first.target, first.search, first.generation, first.foreign)

@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.core.model import Model
 from regard.data.given import check_text, check_texts
 from regard.data.tokenizer import Tokenizer
-from regard.decode.engine import Choice, Engine, Request, Scorer, Start, Turn
+from regard.decode.engine import Beginning, Choice, Engine, Request, Scorer, Turn
 from regard.decode.filters import Context, Demands, rules, shapes, special_tokens
 from regard.decode.generation import Generation
 from regard.decode.pipeline import Pipeline
@@ -118,7 +118,7 @@ class Stream(Request):
         self.generators = [torch.Generator().manual_seed(seed) for seed in seeds] if settings.sample else None
         self.strands = [Strand(writer.tokenizer, list(self.prompt), stops) for _ in range(samples)]
         self.pieces: dict[int, Piece] = {}  # what the last step wrote, by the row's number
-        self.engine = Engine(writer.network)
+        self.engine = Engine(writer.model)
 
     @property
     def state_bytes(self) -> int:
@@ -134,15 +134,15 @@ class Stream(Request):
                 raise self.error
             yield self.pieces
 
-    def start(self, scorer: Scorer, written: Tensor) -> Start:
+    def start(self, scorer: Scorer, written: Tensor) -> Beginning:
         """The prompt, read once for all continuations; where the context is full, the last half of all anew."""
-        network, context = self.writer.network, self.writer.context
+        network, context = self.writer.model, self.writer.context
         prompt = torch.tensor([self.prompt], device=network.device)
         if not written.shape[1]:
-            return Start(network.start(1, room=self.writer.room(len(self.prompt), self.maximum)), prompt)
+            return Beginning(network.start(1, room=self.writer.room(len(self.prompt), self.maximum)), prompt)
         assert context is not None
         whole = torch.cat((prompt.expand(len(written), -1), written), 1)
-        return Start(network.start(len(written), room=context), whole[:, -max(1, context // 2) :])
+        return Beginning(network.start(len(written), room=context), whole[:, -max(1, context // 2) :])
 
     def make_context(self, tokens: Tensor, owners: list[int], logits: Tensor) -> Context:
         if not self.writer.foreign:
@@ -176,17 +176,21 @@ class Stream(Request):
         return Piece(text, name, log, reason)
 
 
-@dataclass
+@dataclass(repr=False)
 class Writer(Pipeline):
     """A language model and its tokenizer."""
 
     usage: ClassVar[str] = 'generate {} --prompt "…"'
-    network: Model
+    model: Model
     tokenizer: Tokenizer
     context: int | None = None  # tokens that it can look back on; None: no limit
     foreign: bool = False  # the tokenizer itself says how a text begins
     search: Search = field(default_factory=lambda: USUAL)  # the settings unless others are given
     generation: Generation = field(default_factory=Generation)  # what came with a model from elsewhere
+
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        return self.tokenizer, self.tokenizer
 
     def stream(
         self, prompt: str = "", *, stop: Sequence[str] = (), slide: bool = False, **settings: Any

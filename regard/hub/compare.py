@@ -89,7 +89,7 @@ def compare(folder: Path, given: Bundle) -> Comparison:
     if given.lexicon is None:
         return Comparison(gap, 0, None)
     given.model.float()
-    pipeline = given.pipeline(str(folder))
+    pipeline = given.pipeline()
     ask = next((ask for kind, ask in ASKED.items() if isinstance(pipeline, kind)), None)
     if ask is None:
         return Comparison(gap, 0, None, f"there is no way yet to ask a {type(pipeline).__name__.lower()} in both")
@@ -197,14 +197,14 @@ def compare_texts(text: str, tokenizer: Tokenizer, here: list[str], theirs: Thei
 
 def ask_writer(pipeline: Writer, theirs: Theirs, text: str, on: bool) -> Difference | None:
     words = theirs.read(text)
-    with listen(pipeline.network) as heard:
+    with listen(pipeline.model) as heard:
         found = pipeline.write(text, sample=False, maximum=STEPS + 1 if on else 1)[0]
     first = heard.difference(text, pipeline.tokenizer, theirs, words)
     return first or (compare_texts(text, pipeline.tokenizer, found.tokens, theirs, words) if on else None)
 
 
 def ask_translator(pipeline: Translator, theirs: Theirs, text: str, on: bool) -> Difference | None:
-    words, network = theirs.read(text), pipeline.network
+    words, network = theirs.read(text), pipeline.model
     joined = isinstance(network, Prompted)  # a decoder alone reads the separator with what it writes
     assert isinstance(network, Prompted | Model)
     with listen(network.model if isinstance(network, Prompted) else network) as heard:
@@ -216,7 +216,7 @@ def ask_translator(pipeline: Translator, theirs: Theirs, text: str, on: bool) ->
 def ask_classifier(pipeline: Classifier, theirs: Theirs, text: str, on: bool) -> Difference | None:
     pairs = ((text, TEXTS[0]),) if pipeline.lexicon.tokenizer.separator is not None else ()
     for texts in ((text,), *pairs):
-        with listen(pipeline.network) as heard:
+        with listen(pipeline.model) as heard:
             pipeline.classify(*texts)
         found = heard.difference(" | ".join(texts), pipeline.lexicon.tokenizer, theirs, theirs.read(*texts))
         if found is not None:
@@ -228,7 +228,7 @@ def ask_filler(pipeline: Filler, theirs: Theirs, text: str, on: bool) -> Differe
     mask = pipeline.tokenizer.mask
     if mask is None or text == TEXTS[-1]:  # of special tokens only the mask is read as one here
         raise InputError("there is nothing to fill in")
-    with listen(pipeline.network) as heard:
+    with listen(pipeline.model) as heard:
         pipeline.fill(f"{text} {MASK}")
     shown = f"{text} {MASK}".replace(MASK, pipeline.tokenizer.pieces([mask])[0])
     return heard.difference(shown, pipeline.tokenizer, theirs, replace(theirs, plain=False).read(shown))
@@ -242,7 +242,7 @@ def ask_tagger(pipeline: Tagger, theirs: Theirs, text: str, on: bool) -> Differe
         raise InputError("there is no word to tag")
     joined = " ".join(words)
     read = theirs.read(joined)
-    with listen(pipeline.network) as heard:
+    with listen(pipeline.model) as heard:
         here = [tag for _, tag in pipeline.tag(words)]
     found = heard.difference(joined, tokenizer, theirs, read)
     scores = None if found is not None else theirs.scores(read)
@@ -260,7 +260,7 @@ def ask_tagger(pipeline: Tagger, theirs: Theirs, text: str, on: bool) -> Differe
 def ask_embedder(pipeline: Embedder, theirs: Theirs, text: str, on: bool) -> Difference | None:
     recipe = pipeline.recipe
     words = theirs.read(*recipe.prepared([text], None))
-    with listen(pipeline.network) as heard:
+    with listen(pipeline.model) as heard:
         here = pipeline.embed([text])[0]
     found = heard.difference(text, pipeline.tokenizer, theirs, words)
     if found is not None:

@@ -24,7 +24,7 @@ from regard.lens import chart
 from regard.lens.grid import by_word
 from regard.lens.screen import Screen
 from regard.runs.folder import Run, flatten
-from regard.runs.load import load
+from regard.runs.load import load_translator
 from regard.runs.resolve import RUN
 from regard.runs.train import train
 from regard.tasks.translation import evaluate_translator, list_pairs
@@ -148,16 +148,16 @@ def outputs(out: Path) -> list[Path]:
 
 def measure(name: str, run: Run, prepared: Prepared) -> DemoResult:
     """What one trained model can do."""
-    pipeline = load(str(run.folder))
+    pipeline = load_translator(str(run.folder))
     test, combinations = list_pairs(prepared.samples("test")), list_pairs(prepared.samples("combinations"))
     measures, texts = evaluate_translator(pipeline, test)
     held_out, _ = evaluate_translator(pipeline, combinations)
     steps = [line for line in history(run.folder / "metrics.jsonl") if line["event"] == "step"]
     last = steps[-1]
-    example = pipeline.translate(SENTENCE, attention=bool(pipeline.network.alignments), beam=5)
+    example = pipeline.translate(SENTENCE, attention=bool(pipeline.model.alignments), beam=5)
     row = DemoRow(
         name,
-        pipeline.network.parameter_count(),
+        pipeline.model.parameter_count(),
         last["tokens"] / last["seconds"],
         last["step"],
         last["seconds"],

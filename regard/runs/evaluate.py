@@ -13,11 +13,11 @@ from regard.data.preparation import check
 from regard.data.reader import ReaderSpec, choose_reader
 from regard.data.sample import Form, Sample
 from regard.decode.search import Search
-from regard.decode.translator import ensemble
+from regard.decode.translator import Translator, ensemble
 from regard.errors import DataError, InputError, warn
 from regard.host.output import check_file
 from regard.runs.folder import Run
-from regard.runs.load import load_bundle, load_translator
+from regard.runs.load import insist_on_kind, load_bundle, load_translator
 from regard.runs.resolve import RUN, split_noun
 from regard.runs.results import machine, read_page, record
 from regard.tasks.bundle import Bundle
@@ -66,7 +66,12 @@ def evaluate(
         _last_step(Run.open(Path(split_noun(nouns[0])[0])))
     samples, count = _samples(nouns[0], task, files), first.model.parameter_count()
     if isinstance(task, TranslationTaskSpec):
-        translator = ensemble([first.pipeline(nouns[0]), *map(load_translator, nouns[1:])])
+        translator = ensemble(
+            [
+                insist_on_kind(first.pipeline(), nouns[0], Translator, "only translators make an ensemble"),
+                *map(load_translator, nouns[1:]),
+            ]
+        )
         search = translator.settings(how)
         measures, texts = evaluate_translator(translator, list_pairs(samples), search)
         if measures["cut"]:
@@ -79,7 +84,7 @@ def evaluate(
 
 def _measure(noun: str, given: Bundle, task: TaskSpec, samples: Sequence[Sample]) -> dict[str, Any]:
     assert given.lexicon is not None
-    pipeline = given.pipeline(noun)
+    pipeline = given.pipeline()
     task.insist_measurable(pipeline)  # before its labels are looked for in the samples
     check(samples, task, given.lexicon, noun)
     return dict(task.measure(pipeline, samples))

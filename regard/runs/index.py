@@ -44,9 +44,9 @@ def embedder(noun: str) -> Embedder:
         return load_as(noun, Embedder, WANTS)
     found = load_bundle(noun)
     if found.lexicon is None or found.purpose().kind != "masking":
-        return insist_on_kind(found if found.lexicon is None else found.pipeline(noun), noun, Embedder, WANTS)
+        return insist_on_kind(found.pipeline(), noun, Embedder, WANTS)
     warn(f"{noun} learned to fill in, not to embed: a text's vector is the mean of its states")
-    return insist_on_kind(found.pipeline(noun, EmbeddingTaskSpec()), noun, Embedder, WANTS)
+    return insist_on_kind(found.pipeline(EmbeddingTaskSpec()), noun, Embedder, WANTS)
 
 
 Numbered = tuple[int, str]  # a line and its number in its file

@@ -13,22 +13,24 @@ from typing import Any, TypeVar
 import torch
 
 import regard.tasks  # noqa: F401  enters every task
+from regard.config import read
 from regard.core.model import Model, ModelSpec
 from regard.core.weights import place
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
+from regard.decode.pipeline import Pipeline
 from regard.decode.translator import Translator
 from regard.errors import CheckpointError, InputError
 from regard.host.machine import Device, device
 from regard.hub.load import import_folder, insist_on_vectors, is_folder
 from regard.hub.npz import pronouncer
-from regard.runs.resolve import read_resolved
+from regard.runs.resolve import RUN, read_resolved, split_noun
 from regard.tasks.bundle import Bundle
 from regard.tasks.task import TaskSpec
 from regard.train.adapt import Fresh, Lora, merge_lora
 from regard.train.checkpoint import Checkpoint, Store, inspect
 
-S = TypeVar("S")
+P = TypeVar("P", bound=Pipeline)
 
 
 def read_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
@@ -115,26 +117,30 @@ def _agree(checkpoint: Checkpoint, spec: ModelSpec, lexicon: Lexicon) -> None:
             raise CheckpointError(f"{checkpoint.path}: its {side} knows {held} tokens, its tokenizer {len(tokenizer)}")
 
 
-def load(noun: str, where: Device = "auto") -> Any:
+def load(noun: str, where: Device = "auto") -> Pipeline:
     """A run, or a folder in Hugging Face layout, ready to use: `load("runs/en-fr").translate("I like the green cat.")`.
 
     What comes depends on what was learned: a Translator, a Writer, a Filler, a Classifier, a Tagger, an Embedder. The
-    npz file of `g2p-en` is a Translator too. Where there is no tokenizer, its parts come: `load("folder").model`.
+    npz file of `g2p-en` is a Translator too. All have `model`, `tokenizers`, `task` and `config`; where there is no
+    tokenizer, that is all they have.
     """
     if noun.endswith(".npz"):
         return pronouncer(Path(noun))
-    found = load_bundle(noun, where)
-    return found if found.lexicon is None else found.pipeline(noun)
+    pipeline = load_bundle(noun, where).pipeline()
+    file = Path(split_noun(noun)[0]) / RUN
+    if not pipeline.config and file.is_file():
+        pipeline.config = read(file).tree
+    return pipeline
 
 
-def load_as(noun: str, kind: type[S], wants: str) -> S:
+def load_as(noun: str, kind: type[P], wants: str) -> P:
     """The same, once it is sure that it can do what a verb wants."""
     return insist_on_kind(load(noun), noun, kind, wants)
 
 
-def insist_on_kind(pipeline: Any, noun: str, kind: type[S], wants: str) -> S:
+def insist_on_kind(pipeline: Pipeline, noun: str, kind: type[P], wants: str) -> P:
     """Insist on what a verb wants."""
-    if isinstance(pipeline, Bundle):
+    if type(pipeline) is Pipeline:
         raise InputError(f"{noun}: there is no tokenizer in it", "regard.load(NOUN).model is the network")
     if not isinstance(pipeline, kind):
         raise InputError(f"{noun}: it is a {type(pipeline).__name__.lower()}, and {wants}", pipeline.command(noun))

@@ -10,7 +10,7 @@ from typing import Any
 from regard.core.model import Model, ModelSpec
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
-from regard.errors import InputError
+from regard.decode.pipeline import Pipeline
 from regard.tasks.task import TaskSpec
 from regard.tasks.vector import MODULES
 
@@ -29,14 +29,20 @@ class Bundle:
     family: dict[str, Any] | None = None  # the model as its family describes it
     origin: Origin | None = None  # what came with a model from elsewhere, or with the one that it was trained from
 
-    def pipeline(self, noun: str, purpose: TaskSpec | None = None) -> Any:
-        """What a user asks: a translator, a writer, …; `purpose`: another than its own, where it will serve."""
+    def pipeline(self, purpose: TaskSpec | None = None) -> Pipeline:
+        """What a user asks: a translator, a writer, …; `purpose`: another than its own, where it will serve.
+
+        Where there is no tokenizer, it has the model and can't be asked anything else.
+        """
+        task = purpose or self.purpose()
         if self.lexicon is None:
-            raise InputError(f"{noun}: there is no tokenizer in it", "regard.load(NOUN).model is the network")
+            return Pipeline(self.model, task=task, config=self.config)
         # what was trained here reads texts as it did then; what wasn't, as its tokenizer's file says
         lexicon = self.lexicon if self.task is None else replace(self.lexicon, foreign=False)
         kept = {"config.json": json.dumps(dict(self.config)).encode()} if self.config else {}
-        return (purpose or self.purpose()).pipeline(self.model, lexicon, self.origin or Origin(kept))
+        found = task.pipeline(self.model, lexicon, self.origin or Origin(kept))
+        found.task, found.config = task, self.config
+        return found
 
     def purpose(self) -> TaskSpec:
         """What it was trained for, or what it can do by its make."""

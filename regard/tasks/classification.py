@@ -209,14 +209,18 @@ class Verdict:
     scores: dict[str, float]  # what the head gave
 
 
-@dataclass
+@dataclass(repr=False)
 class Classifier(Pipeline):
     """A model that learned to label texts, with its tokenizer and the labels."""
 
     usage: ClassVar[str] = "classify {} FILE"
-    network: Model
+    model: Model
     lexicon: Lexicon
     output: Output = "softmax"  # sigmoid: each label by itself; none: the scores are the answer
+
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        return self.lexicon.tokenizers
 
     def classify(self, text: str, second: str = "") -> Verdict:
         """The label of a text, or of a pair."""
@@ -254,7 +258,7 @@ class Classifier(Pipeline):
             pulse()
             group = order[first : first + ROWS]
             batch = collect([rows[n] for n in group], [0] * len(group), tokenizer.pad)
-            yield group, self.network(batch.inputs.to(self.network.device)).float()
+            yield group, self.model(batch.inputs.to(self.model.device)).float()
 
     def _rows(self, texts: Sequence[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
         """Tokens, and which text each belongs to: as the task arranges them, or by the template of others."""

@@ -131,15 +131,19 @@ def match_pairs(embedder: Embedder, samples: Sequence[Sample], pulse: Pulse = la
     return {"found": first, "found_low": low, "found_high": high, "reciprocal_rank": mean, "pairs": len(samples)}
 
 
-@dataclass
+@dataclass(repr=False)
 class Embedder(Pipeline):
     """A model and its tokenizer."""
 
     usage: ClassVar[str] = "search FILE QUERY --model {}"
-    network: Model
+    model: Model
     tokenizer: Tokenizer
     foreign: bool = False  # the tokenizer itself says how a text begins and ends
     recipe: Recipe = field(default_factory=Recipe)
+
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        return self.tokenizer, self.tokenizer
 
     @torch.no_grad()
     def embed(
@@ -155,8 +159,8 @@ class Embedder(Pipeline):
         for first in range(0, len(order), ROWS):
             pulse()
             group = order[first : first + ROWS]
-            inputs = Inputs.pad([rows[n] for n in group], self.tokenizer.pad).to(self.network.device)
-            states = self.network.features(inputs).float()
+            inputs = Inputs.pad([rows[n] for n in group], self.tokenizer.pad).to(self.model.device)
+            states = self.model.features(inputs).float()
             found |= dict(zip(group, self.recipe.vector(states, inputs.real).cpu(), strict=True))
         return torch.stack([found[n] for n in range(len(rows))])
 
@@ -178,7 +182,7 @@ class Embedder(Pipeline):
     @property
     def _longest(self) -> int | None:
         """Tokens that are read of a text: as its files say, and never more than the network can tell apart."""
-        limits = [limit for limit in (self.recipe.longest, self.network.limit) if limit is not None]
+        limits = [limit for limit in (self.recipe.longest, self.model.limit) if limit is not None]
         return min(limits, default=None)
 
     def _framed(self, texts: Sequence[str], longest: int | None) -> list[list[int]]:

@@ -93,7 +93,7 @@ class LanguageTaskSpec(DocumentTaskSpec):
         return Writer(network, lexicon.tokenizer, context, lexicon.foreign, USUAL.replace(**told.search), told)
 
     def measure(self, pipeline: Writer | Embedder, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        return assess(pipeline.network, pipeline.tokenizer, samples, self)
+        return assess(pipeline.model, pipeline.tokenizer, samples, self)
 
 
 @dataclass

@@ -70,7 +70,7 @@ class MaskingTaskSpec(DocumentTaskSpec):
         return Filler(network, lexicon.tokenizer, lexicon.foreign)
 
     def measure(self, pipeline: Filler, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        return assess(pipeline.network, pipeline.tokenizer, samples, self)
+        return assess(pipeline.model, pipeline.tokenizer, samples, self)
 
 
 @dataclass

@@ -124,16 +124,16 @@ class RegressionTask(Task[RegressionBatch]):
         return Regressor(model).measure(self.validation, pulse)
 
 
-@dataclass
+@dataclass(repr=False)
 class Regressor(Pipeline):
     """A model that learned to make a number of a series."""
 
-    network: Model
+    model: Model
 
     @torch.no_grad()
-    def reckon(self, values: Sequence[float], marks: Sequence[int]) -> float:
+    def predict(self, values: Sequence[float], marks: Sequence[int]) -> float:
         """The number that a series comes to."""
-        return float(guess(self.network, collect([values], [marks], [0.0]))[0])
+        return float(guess(self.model, collect([values], [marks], [0.0]))[0])
 
     @torch.no_grad()
     def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class Regressor(Pipeline):
             group = [samples[n] for n in order[first : first + ROWS]]
             columns = ([sample[name] for sample in group] for name in ("values", "marks", "target"))
             batch = collect(*columns)
-            found = (guess(self.network, batch).float().cpu() - batch.targets).square().tolist()
+            found = (guess(self.model, batch).float().cpu() - batch.targets).square().tolist()
             errors |= dict(zip(order[first : first + ROWS], found, strict=True))
         by_size: dict[int, list[float]] = {}
         for n, error in sorted(errors.items()):

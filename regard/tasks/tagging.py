@@ -259,14 +259,18 @@ def score_tags(model: Model, batch: TaggingBatch, probe: Probe | None = None) ->
     return logits.flatten(0, 1)[batch.first.to(model.device)]
 
 
-@dataclass
+@dataclass(repr=False)
 class Tagger(Pipeline):
     """A model that learned to label words, with its tokenizer and the labels."""
 
     usage: ClassVar[str] = "tag {} FILE"
-    network: Model
+    model: Model
     lexicon: Lexicon
     spec: TaggingTaskSpec
+
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        return self.lexicon.tokenizers
 
     def tag(self, sentence: str | Sequence[str]) -> list[tuple[str, str]]:
         """Each word with its tag; plain text is cut into words and signs first."""
@@ -296,7 +300,7 @@ class Tagger(Pipeline):
             pulse()
             group = order[begin : begin + ROWS]
             try:
-                best = score_tags(self.network, collect([rows[n] for n in group], tokenizer, frame)).argmax(-1)
+                best = score_tags(self.model, collect([rows[n] for n in group], tokenizer, frame)).argmax(-1)
             except InputError as error:
                 raise InputError(
                     f"a sentence of {len(rows[group[-1]].tokens)} tokens: {error.message}", error.hint

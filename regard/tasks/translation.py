@@ -29,7 +29,6 @@ from regard.data.sample import Form, Sample
 from regard.data.tokenizer import SEPARATOR, Tokenizer
 from regard.decode.generation import Generation
 from regard.decode.pipeline import Pipeline
-from regard.decode.prompted import Prompted
 from regard.decode.search import Search
 from regard.decode.translator import Translator
 from regard.errors import SpecError
@@ -91,12 +90,11 @@ class TranslationTaskSpec(TaskSpec):
 
     def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Translator:
         source, target = lexicon.tokenizers
-        scorer = network if network.encoder is not None else Prompted(network)
         # what was trained here translates as its task says
         known = None if network.spec.decoder is None else network.spec.decoder.embedding.token_count
         told = Generation.read(origin, target.ends, known) if lexicon.foreign else Generation()
         search = self.search.replace(**told.for_translation)
-        return Translator(scorer, source, target, search, told, lexicon.foreign)
+        return Translator(network, source, target, search, told, lexicon.foreign)
 
     def report_measures(
         self, measures: dict[str, Any], samples: Sequence[Sample], texts: Sequence[str]
@@ -207,11 +205,11 @@ def evaluate_translator(
     translator: Translator, pairs: Sequence[Pair], settings: Search | None = None, *, pulse: Pulse = lambda: None
 ) -> tuple[dict[str, Any], list[str]]:
     """Every measure of a translator on pairs of texts, and its translations."""
-    network = translator.network.model if isinstance(translator.network, Prompted) else translator.network
     measures: dict[str, Any] = {}
-    if isinstance(network, Model):
-        nats = likelihood(network, translator, pairs, pulse)
+    if isinstance(translator.model, Model):
+        nats = likelihood(translator.model, translator, pairs, pulse)
         measures = nats.named("loss") | nats.exponential().named("perplexity")
+    settings = translator.search if settings is None else settings  # as it is validated while it learns
     began = time.perf_counter()
     by_length = sorted(range(len(pairs)), key=lambda n: len(pairs[n][0]))
     found: dict[int, str] = {}

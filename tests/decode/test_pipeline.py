@@ -10,7 +10,6 @@ import torch
 from regard.core.model import Model
 from regard.data.tokenizer import TokenizerSpec
 from regard.decode.filters import special_tokens
-from regard.decode.prompted import Prompted
 from regard.decode.search import Search
 from regard.decode.translator import Translator, Wishes, ensemble, limit
 from regard.errors import InputError, RegardError
@@ -64,8 +63,8 @@ def test_wishes_are_kept() -> None:
 
 def prefer(translator: Translator, token: int, score: float) -> Translator:
     """One whose model likes a token by so much more than any other."""
-    assert isinstance(translator.network, Model)
-    head = translator.network.head
+    assert isinstance(translator.model, Model)
+    head = translator.model.head
     assert head is not None
     head.bias = torch.nn.Parameter(torch.zeros(len(TOKENIZER)).index_fill(0, torch.tensor(token), score))
     return translator
@@ -104,7 +103,7 @@ def test_a_translators_own_maximum_holds_unless_another_is_given() -> None:
 def test_a_table_of_positions_cuts_and_says_so() -> None:
     torch.manual_seed(0)
     model = preset("gpt2", width=16, depth=1, heads=2, context=12, vocabulary=len(JOINED)).build().eval()
-    translator = Translator(Prompted(model), JOINED, JOINED)
+    translator = Translator(model, JOINED, JOINED)
     found = translator.translate("the cat sees", maximum=50, minimum=8)
     assert len(found.tokens) - 1 == 12 - 3 - 1  # places, less the source and the separator
     assert found.cut == "context"
@@ -129,7 +128,7 @@ def test_wishes_that_the_model_has_no_tokens_for_are_refused() -> None:
 def test_a_model_that_does_not_look_says_so_instead_of_failing(kind: str) -> None:
     if kind == "decoder":
         model = preset("decoder-tiny", width=16, depth=1, heads=2, vocabulary=len(JOINED)).build().eval()
-        translator = Translator(Prompted(model), JOINED, JOINED)
+        translator = Translator(model, JOINED, JOINED)
     else:
         translator = pipeline(kind=kind)
     found = translator.translate("the green cat", attention=True, beam=3)
@@ -150,4 +149,4 @@ def test_an_ensemble_of_one_model_twice_is_that_model() -> None:
     assert both.translate("the green cat", beam=3).text == one.translate("the green cat", beam=3).text
     other = TokenizerSpec(pieces="word").train(["something else"])
     with pytest.raises(RegardError, match="different tokenizers"):
-        ensemble([one, Translator(one.network, other, other)])
+        ensemble([one, Translator(one.model, other, other)])

@@ -36,7 +36,7 @@ def test_greedy_writing_is_what_the_whole_model_says(writer: Writer) -> None:
     tokens = writer.read("abc")
     for _ in range(8):
         with torch.no_grad():
-            scores = writer.network(torch.tensor([tokens]))[0, -1]
+            scores = writer.model(torch.tensor([tokens]))[0, -1]
         scores[special_tokens(writer.tokenizer)] = -torch.inf
         tokens.append(int(scores.argmax()))
     (found,) = writer.write("abc", sample=False, maximum=8)
@@ -60,7 +60,7 @@ def test_probabilities_are_the_models_own(writer: Writer) -> None:
     """Whatever shapes the draw, what is told is the softmax of the logits."""
     piece = next(iter(writer.stream("abc", temperature=0.3, top_k=2, maximum=3)))
     with torch.no_grad():
-        logs = writer.network(torch.tensor([writer.read("abc")]))[0, -1].log_softmax(-1)
+        logs = writer.model(torch.tensor([writer.read("abc")]))[0, -1].log_softmax(-1)
     number = writer.tokenizer.engine.token_to_id(piece.token)
     assert piece.log_probability == pytest.approx(float(logs[number]), abs=1e-5)
     assert piece.probability == pytest.approx(float(logs[number].exp()), abs=1e-5)
@@ -202,7 +202,7 @@ def test_only_a_model_from_elsewhere_is_steered_by_what_a_prompt_spells(letters:
     """Its chat format needs that; to a model of ours a prompt is text."""
     assert writer.read("ab[EOS]")[1:] == letters.encode(["ab[EOS]"])[0]
     assert letters.end not in writer.read("ab[EOS]")
-    guest = Writer(writer.network, letters, 24, foreign=True)
+    guest = Writer(writer.model, letters, 24, foreign=True)
     assert guest.read("ab[EOS]") == [*letters.encode(["ab"])[0], letters.end]
 
 

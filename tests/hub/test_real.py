@@ -45,7 +45,7 @@ def test_sentence_vectors_are_those_of_transformers(minilm: Path) -> None:
     ours = embedder(str(minilm))
     found = ours.embed(TEXTS)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
-    assert ours.network.parameter_count() == 22_713_216
+    assert ours.model.parameter_count() == 22_713_216
     horses, rain = found[0] @ found[1], found[0] @ found[4]
     assert horses > rain + 0.2
 
@@ -106,7 +106,7 @@ def test_five_hundred_words_are_pronounced_as_the_package_does(theirs: Any) -> N
     chosen = words(500)
     assert len(chosen) == 500
     ours = load(str(theirs.path))
-    assert ours.network.parameter_count() == 834_890
+    assert ours.model.parameter_count() == 834_890
     settings = ours.search.replace(beam=1)
     found = [best[0].text for best in ours.translate_all(chosen, settings)]
     expected = [" ".join(theirs.predict(word)) for word in chosen]

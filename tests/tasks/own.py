@@ -141,12 +141,12 @@ class PictureTask(Task[tuple[Tensor, Tensor]]):
 class Looker(Pipeline):
     """A model that learned to label pictures."""
 
-    network: Model
+    model: Model
     labels: list[str]
 
     @torch.no_grad()
     def label_all(self, images: Sequence[np.ndarray[Any, Any]]) -> list[str]:
-        return [self.labels[n] for n in self.network(light(images)).argmax(-1).tolist()]
+        return [self.labels[n] for n in self.model(light(images)).argmax(-1).tolist()]
 
     def measure(self, samples: Sequence[Sample]) -> dict[str, Any]:
         found = self.label_all([sample["image"] for sample in samples])
@@ -224,9 +224,9 @@ class SignalTask(Task[SignalBatch]):
 class Averager(Pipeline):
     """A model that learned means."""
 
-    network: Model
+    model: Model
 
     @torch.no_grad()
     def measure(self, samples: Sequence[Sample]) -> dict[str, Any]:
         batch = collect([sample["signal"] for sample in samples], [sample["mean"] for sample in samples])
-        return {"error": float(F.mse_loss(self.network(batch.signals, valid=batch.valid), batch.means))}
+        return {"error": float(F.mse_loss(self.model(batch.signals, valid=batch.valid), batch.means))}

@@ -226,11 +226,11 @@ def test_a_recurrence_learns_the_adding_problem_of_a_few_numbers(tmp_path: Path)
     assert found["error_low"] <= found["error"] <= found["error_high"]
     assert set(found["error_by_size"]) == {6, 7, 8}
     one = prepared.samples("validation")[:1]
-    alone = pipeline.reckon(one[0]["values"], one[0]["marks"]) - one[0]["target"]
+    alone = pipeline.predict(one[0]["values"], one[0]["marks"]) - one[0]["target"]
     assert pipeline.measure(one)["error"] == pytest.approx(alone**2, abs=1e-6)
     short, long = ({"values": [0.5] * size, "marks": [1, *[0] * (size - 2), 1], "target": 1.0} for size in (6, 8))
     among = pipeline.measure([long, short])["error_by_size"]  # the short one is padded there, and not here
     assert among[6] == pytest.approx(pipeline.measure([short])["error"], abs=1e-6)
-    assert pipeline.reckon([0.5, 0.2, 0.9, 0.1, 0.3, 0.4, 0.6, 0.8], [1, 0, 0, 0, 0, 0, 0, 1]) == pytest.approx(
+    assert pipeline.predict([0.5, 0.2, 0.9, 0.1, 0.3, 0.4, 0.6, 0.8], [1, 0, 0, 0, 0, 0, 0, 1]) == pytest.approx(
         1.3, abs=0.5
     )

@@ -266,7 +266,7 @@ def test_adapters_of_a_run_from_before_this_keep_their_head(tmp_path: Path) -> N
     state = {name: value for name, value in first.json("state").items() if name != "fresh"}
     files = {path.name: first.read(path.name) for path in first.path.glob("*.json") if "tokenizer" in path.name}
     start.save(0, {"model": first.tensors("model")}, {"spec": first.json("spec"), "state": state}, files)
-    trainer(run).run()
+    trainer(Run.open(run.folder)).run()
     newest = run.store.latest()
     assert newest is not None and "head.words.weight" in newest.tensors("adapter")
     used = load_bundle(f"{run.folder}@latest").model.state_dict()
