@@ -14,10 +14,11 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from regard.core.model import Model, Progress
+from regard.core.model import Model
 from regard.data.given import check_text, check_texts
 from regard.data.tokenizer import Tokenizer
-from regard.decode.filters import Context, Demands, explain, rules, shapes, special_tokens
+from regard.decode.engine import Beginning, Choice, Engine, Request, Scorer, Turn
+from regard.decode.filters import Context, Demands, rules, shapes, special_tokens
 from regard.decode.generation import Generation
 from regard.decode.pipeline import Pipeline
 from regard.decode.search import MOST, Search
@@ -92,7 +93,7 @@ def overlap(text: str, stop: str) -> int:
     return next((size for size in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:size])), 0)
 
 
-class Stream:
+class Stream(Request):
     """One prompt and its continuations on their way, row by row."""
 
     def __init__(
@@ -107,83 +108,61 @@ class Stream:
         usual = settings.replace(minimum=min(least, most), maximum=most)  # as transformers: the most counts
         settings = usual.heed({name: value for name, value in given.items() if value is not None})
         assert settings.maximum is not None
-        self.settings = settings
-        self.strands = [Strand(writer.tokenizer, list(self.prompt), stops) for _ in range(samples)]
-        self.generators = [torch.Generator().manual_seed(settings.seed * 1_000_003 + n) for n in range(samples)]
-        self.maximum = settings.maximum
-        limits = [self.maximum + 1] * samples
+        self.settings, self.maximum = settings, settings.maximum
         never = told.never if writer.foreign else special_tokens(writer.tokenizer)
         demands = Demands(never=never, banned=told.banned, not_first=told.not_first)
-        self.rules = rules(settings, demands, limits, writer.tokenizer.ends)
+        limits = [self.maximum + 1] * samples
+        super().__init__(range(samples), rules(settings, demands, limits, writer.tokenizer.ends))
         self.shapes = shapes(settings)
-        self.state: Progress | None = None
+        seeds = [settings.seed * 1_000_003 + row for row in range(samples)]
+        self.generators = [torch.Generator().manual_seed(seed) for seed in seeds] if settings.sample else None
+        self.strands = [Strand(writer.tokenizer, list(self.prompt), stops) for _ in range(samples)]
+        self.pieces: dict[int, Piece] = {}  # what the last step wrote, by the row's number
+        self.engine = Engine(writer.network)
 
     @property
     def state_bytes(self) -> int:
         """What the model remembers now, in bytes."""
-        return 0 if self.state is None else self.state.nbytes
+        return self.engine.state_bytes
 
-    @torch.no_grad()
     def __iter__(self) -> Iterator[dict[int, Piece]]:
         """The next piece of every row that is still being written, by the row's number."""
-        rows, written = list(range(len(self.strands))), 0
-        scores = self._prefill()
-        while rows:
-            written += 1
-            tokens, logs = self._draw(scores, rows)
-            pieces = {
-                row: self._told(row, int(token), float(log), written)
-                for row, token, log in zip(rows, tokens, logs, strict=True)
-            }
-            yield pieces
-            going = [at for at, row in enumerate(rows) if pieces[row].reason is None]
-            rows = [rows[at] for at in going]
-            if rows:
-                assert self.state is not None
-                self.state = self.state.select(torch.tensor(going, device=tokens.device))
-                scores = self._step(tokens[going], rows)
+        self.engine.admit(self)
+        while self.engine.busy:
+            self.engine.step()
+            if self.error is not None:
+                raise self.error
+            yield self.pieces
 
-    def _prefill(self) -> Tensor:
-        """Read the prompt once, whatever the number of continuations: the scores of the next token."""
-        network, many = self.writer.network, len(self.strands)
-        prompt = torch.tensor([self.prompt], device=network.device)
-        self.state = network.start(1, room=self.writer.room(len(self.prompt), self.maximum))
-        scores = network.step(prompt, self.state)
-        if many > 1:
-            index = torch.zeros(many, dtype=torch.long, device=network.device)
-            self.state, scores = self.state.select(index), scores[index]
-        return scores
-
-    def _step(self, tokens: Tensor, rows: list[int]) -> Tensor:
-        """Read the tokens that were drawn; where there is no room for them, the last half of all anew."""
+    def start(self, scorer: Scorer, written: Tensor) -> Beginning:
+        """The prompt, read once for all continuations; where the context is full, the last half of all anew."""
         network, context = self.writer.network, self.writer.context
-        assert self.state is not None
-        if context is not None and self.state.length >= context:
-            tail = [self.strands[row].tokens[-max(1, context // 2) :] for row in rows]
-            self.state = network.start(len(rows), room=context)
-            return network.step(torch.tensor(tail, device=network.device), self.state)
-        return network.step(tokens, self.state)
+        prompt = torch.tensor([self.prompt], device=network.device)
+        if not written.shape[1]:
+            return Beginning(network.start(1, room=self.writer.room(len(self.prompt), self.maximum)), prompt)
+        assert context is not None
+        whole = torch.cat((prompt.expand(len(written), -1), written), 1)
+        return Beginning(network.start(len(written), room=context), whole[:, -max(1, context // 2) :])
 
-    def _draw(self, scores: Tensor, rows: list[int]) -> tuple[Tensor, Tensor]:
-        """A token for each row, and the model's own log-probability of it."""
-        own = scores.float().log_softmax(-1)
-        shaped = own
-        written = torch.tensor([self.strands[row].tokens[len(self.prompt) :] for row in rows], device=own.device)
-        context = Context(written.long().view(len(rows), -1), rows)
-        if self.writer.foreign:  # penalties count the prompt, as in transformers
-            context.read = torch.tensor([self.prompt], device=own.device).expand(len(rows), -1)
-            context.logits = scores.float()
-        for rule in (*self.rules, *(self.shapes if self.settings.sample else ())):
-            shaped = rule(shaped, context)
-        if self.settings.sample:
-            noise = torch.stack([torch.empty(own.shape[1]).exponential_(generator=self.generators[n]) for n in rows])
-            shaped = shaped - noise.log().to(shaped)
-        tokens = shaped.argmax(-1)
-        allowed = shaped.gather(1, tokens[:, None])[:, 0] > -torch.inf
-        if not bool(allowed.all()):
-            row = int(allowed.int().argmin())
-            raise explain(own[row : row + 1], self.rules, context.at(row))
-        return tokens, own.gather(1, tokens[:, None])[:, 0]
+    def make_context(self, tokens: Tensor, owners: list[int], logits: Tensor) -> Context:
+        if not self.writer.foreign:
+            return Context(tokens, owners)
+        # penalties count the prompt, as in transformers
+        read = torch.tensor([self.prompt], device=tokens.device).expand(len(owners), -1)
+        return Context(tokens, owners, read=read, logits=logits)
+
+    def choose(self, turn: Turn) -> Choice:
+        """A token for each row; a row whose text is at its end goes."""
+        rows, context = turn.context.owners, self.writer.context
+        tokens = turn.draw(self.shapes, None if self.generators is None else [self.generators[row] for row in rows])
+        logs = turn.own.gather(1, tokens[:, None])[:, 0]
+        written = turn.written + 1
+        self.pieces = {
+            row: self._told(row, token, log, written)
+            for row, token, log in zip(rows, tokens.tolist(), logs.tolist(), strict=True)
+        }
+        going = [at for at, row in enumerate(rows) if self.pieces[row].reason is None]
+        return Choice(going, tokens[going], afresh=context is not None and turn.held >= context)
 
     def _told(self, row: int, token: int, log: float, written: int) -> Piece:
         strand, context = self.strands[row], self.writer.context

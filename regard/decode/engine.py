@@ -1,0 +1,247 @@
+"""One loop under every way of decoding: rows come, step, go.
+
+The rows of several requests are stepped together, and each is as if it were alone, whenever it came and wherever it
+stands. The engine asks the scorer, keeps what was written, applies the rules, and moves the state. What becomes of the
+scores is a request's own affair: a beam is widened and re-ordered, a sample is drawn, and a row that isn't chosen goes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from regard.core.probe import Probe, Record
+from regard.core.state import State
+from regard.decode.filters import Context, Filter, explain
+from regard.errors import RegardError
+
+
+class Scorer(Protocol):
+    """What can be asked for the next token's scores: a model, an ensemble."""
+
+    @property
+    def alignments(self) -> tuple[str, ...]:
+        """Names of the weights over a memory, for a probe to see."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def start(self, rows: int, memory: Any = None) -> Any: ...
+
+    def step(self, tokens: Tensor, state: Any, *, probe: Probe | None = None) -> Tensor: ...
+
+
+@dataclass
+class Beginning:
+    """A state, and what is to be read before the first choice; a row of it may serve several rows of the request."""
+
+    state: State
+    unread: Tensor  # (rows or fewer, time)
+
+
+@dataclass
+class Choice:
+    """The rows that go on, each with the token that it writes; a row may go on several times, or not at all."""
+
+    rows: list[int]
+    tokens: Tensor  # (chosen,)
+    afresh: bool = False  # the state is full, so the request will start anew from what it wrote
+
+
+@dataclass
+class StepScores:
+    """What a step of the model says of the next tokens."""
+
+    logits: Tensor  # (rows, vocabulary)
+    own: Tensor  # (rows, vocabulary), the same as log-probabilities
+    seen: Tensor | None  # (rows, 1, source), what the last tokens looked at: the mean of all heads
+
+    def at(self, rows: slice | Tensor) -> StepScores:
+        """Those of some rows."""
+        return StepScores(self.logits[rows], self.own[rows], None if self.seen is None else self.seen[rows])
+
+
+@dataclass
+class Turn:
+    """The scores of a request's next tokens, and how its rows came here."""
+
+    own: Tensor  # (rows, vocabulary), the model's own log-probabilities
+    scores: Tensor  # (rows, vocabulary), after the rules
+    rules: Sequence[Filter]
+    context: Context  # what was written so far, and for whom
+    logs: Tensor  # (rows, written), the model's own log-probabilities of that
+    held: int  # positions that the state holds
+    seen: Tensor | None = None  # (rows, 1, source), what the last token looked at
+
+    @property
+    def written(self) -> int:
+        return self.context.tokens.shape[1]
+
+    def draw(self, shapes: Sequence[Filter], generators: Sequence[torch.Generator] | None) -> Tensor:
+        """A token for each row: from its own generator what the shapes leave, or without generators the best."""
+        scores = self.scores
+        if generators is not None:
+            for shape in shapes:
+                scores = shape(scores, self.context)
+            noise = torch.stack([torch.empty(scores.shape[1]).exponential_(generator=luck) for luck in generators])
+            scores = scores - noise.log().to(scores)  # Gumbel's way to draw from a softmax
+        tokens = scores.argmax(-1)
+        allowed = scores.gather(1, tokens[:, None])[:, 0] > -math.inf
+        if not bool(allowed.all()):
+            raise self.explain(int(allowed.int().argmin()))
+        return tokens
+
+    def explain(self, row: int) -> RegardError:
+        """Why a row has no token to go on with."""
+        return explain(self.own[row : row + 1], self.rules, self.context.at(row))
+
+
+class Request:
+    """Rows that come together and write in step; whoever makes one says how they begin and what they choose."""
+
+    looks = False  # whether it wants to know what each token looks at in the memory
+
+    def __init__(self, owners: Sequence[int], rules: Sequence[Filter]) -> None:
+        self.owners, self.rules = list(owners), rules  # whom each row belongs to, as the rules know them
+        self.error: RegardError | None = None  # what ended it, where it couldn't go on
+
+    def start(self, scorer: Scorer, written: Tensor) -> Beginning:
+        """The state to begin with, and what to read first; after (rows, written) tokens where it starts anew."""
+        raise NotImplementedError
+
+    def choose(self, turn: Turn) -> Choice:
+        raise NotImplementedError
+
+    def make_context(self, tokens: Tensor, owners: list[int], logits: Tensor) -> Context:
+        """What the rules are told."""
+        return Context(tokens, owners)
+
+
+@dataclass
+class Seat:
+    """A request at work: what its rows have written."""
+
+    request: Request
+    owners: list[int]
+    tokens: Tensor  # (rows, written)
+    logs: Tensor  # (rows, written)
+    held: int = 0  # positions that the state holds
+    afresh: bool = True  # it has no state yet
+
+    def ask(self, given: StepScores) -> list[int]:
+        """Let the request choose by its rows' scores, and write that down; the rows whose state goes on."""
+        request, own = self.request, given.own
+        context = request.make_context(self.tokens, self.owners, given.logits)
+        scores = own
+        for rule in request.rules:
+            scores = rule(scores, context)
+        seen = given.seen if request.looks else None  # a neighbour may have asked for it
+        choice = request.choose(Turn(own, scores, request.rules, context, self.logs, self.held, seen))
+        self.owners, self.afresh = [self.owners[row] for row in choice.rows], choice.afresh
+        index = torch.tensor(choice.rows, dtype=torch.long, device=own.device)
+        self.tokens = torch.cat((self.tokens[index], choice.tokens[:, None]), 1)
+        self.logs = torch.cat((self.logs[index], own[index, choice.tokens][:, None]), 1)
+        return [] if choice.afresh else choice.rows
+
+    def fail(self, error: RegardError) -> None:
+        """Let all of its rows go."""
+        self.request.error, self.owners = error, []
+
+
+class Engine:
+    """The rows of all requests, in one state."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.scorer = scorer
+        self.state: State | None = None
+        self.seats: list[Seat] = []  # in the order of their rows in the state
+        self.waiting: list[Seat] = []  # those whose state is to be started
+        self._bytes = 0
+
+    def admit(self, request: Request) -> None:
+        """Take in a request; its first tokens come with the next step."""
+        rows = len(request.owners)
+        nothing = torch.zeros(rows, 0, device=self.scorer.device)
+        self.waiting.append(Seat(request, list(request.owners), nothing.long(), nothing))
+
+    @property
+    def busy(self) -> bool:
+        """Whether anybody is left."""
+        return bool(self.seats or self.waiting)
+
+    @property
+    def state_bytes(self) -> int:
+        """What the model remembers, in bytes; once all have gone, what it remembered last."""
+        return self._bytes if self.state is None else self.state.nbytes
+
+    @torch.no_grad()
+    def step(self) -> list[Request]:
+        """One token for every row; the requests that had their turn.
+
+        One that can't go on is told so (`error`), and disturbs no other.
+        """
+        seats, waiting = self.seats, self.waiting
+        self.waiting, self._bytes = [], 0
+        states = [] if self.state is None else self._advance(self.state, seats)
+        for seat in waiting:
+            try:
+                states += self._read(seat)
+            except RegardError as error:
+                seat.fail(error)
+        asked = [*seats, *waiting]
+        self.seats = [seat for seat in asked if seat.owners and not seat.afresh]
+        self.waiting += [seat for seat in asked if seat.owners and seat.afresh]
+        self.state = State.join(states) if states else None
+        return [seat.request for seat in asked]
+
+    def run(self, request: Request) -> None:
+        """Take in a request and step until all have gone; what ended it early is raised."""
+        self.admit(request)
+        while self.busy:
+            self.step()
+        if request.error is not None:
+            raise request.error
+
+    def _advance(self, state: State, seats: Sequence[Seat]) -> list[State]:
+        """Read the tokens that were chosen last, and let each request choose again."""
+        tokens = torch.cat([seat.tokens[:, -1] for seat in seats])
+        scores = self._score(tokens, state, any(seat.request.looks for seat in seats))
+        first, kept = 0, list[int]()
+        for seat in seats:
+            last = first + len(seat.owners)
+            seat.held += 1
+            try:
+                kept += [first + row for row in seat.ask(scores.at(slice(first, last)))]
+            except RegardError as error:
+                seat.fail(error)
+            first = last
+        return self._keep(state, kept)
+
+    def _read(self, seat: Seat) -> list[State]:
+        """Start a request: read what comes first, once for all the rows that share it, and let the request choose."""
+        start = seat.request.start(self.scorer, seat.tokens)
+        scores = self._score(start.unread, start.state, seat.request.looks)
+        given, seat.held = start.unread.shape
+        fan = len(seat.owners) // given
+        if fan > 1:
+            scores = scores.at(torch.arange(given, device=self.scorer.device).repeat_interleave(fan))
+        return self._keep(start.state, [row // fan for row in seat.ask(scores)])
+
+    def _score(self, tokens: Tensor, state: State, looks: bool) -> StepScores:
+        """Read tokens, (rows,) or (rows, time), and score what may follow."""
+        record = Record(*self.scorer.alignments) if looks else None
+        logits = self.scorer.step(tokens, state, probe=record).float()
+        maps = [] if record is None else [record[name].mean(1)[:, -1:] for name in record.values]
+        return StepScores(logits, logits.log_softmax(-1), torch.stack(maps).mean(0) if maps else None)
+
+    def _keep(self, state: State, rows: list[int]) -> list[State]:
+        """The rows of a state that go on, if any do."""
+        if not rows:
+            self._bytes += state.nbytes
+            return []
+        return [state.select(torch.tensor(rows, device=self.scorer.device))]
