@@ -54,16 +54,16 @@ class Choice:
 
 
 @dataclass
-class NextScores:
+class StepScores:
     """What a step of the model says of the next tokens."""
 
     logits: Tensor  # (rows, vocabulary)
     own: Tensor  # (rows, vocabulary), the same as log-probabilities
     seen: Tensor | None  # (rows, 1, source), what the last tokens looked at: the mean of all heads
 
-    def at(self, rows: slice | Tensor) -> NextScores:
+    def at(self, rows: slice | Tensor) -> StepScores:
         """Those of some rows."""
-        return NextScores(self.logits[rows], self.own[rows], None if self.seen is None else self.seen[rows])
+        return StepScores(self.logits[rows], self.own[rows], None if self.seen is None else self.seen[rows])
 
 
 @dataclass
@@ -133,7 +133,7 @@ class Seat:
     held: int = 0  # positions that the state holds
     afresh: bool = True  # it has no state yet
 
-    def ask(self, given: NextScores) -> list[int]:
+    def ask(self, given: StepScores) -> list[int]:
         """Let the request choose by its rows' scores, and write that down; the rows whose state goes on."""
         request, own = self.request, given.own
         context = request.make_context(self.tokens, self.owners, given.logits)
@@ -232,12 +232,12 @@ class Engine:
             scores = scores.at(torch.arange(given, device=self.scorer.device).repeat_interleave(fan))
         return self._keep(start.state, [row // fan for row in seat.ask(scores)])
 
-    def _score(self, tokens: Tensor, state: State, looks: bool) -> NextScores:
+    def _score(self, tokens: Tensor, state: State, looks: bool) -> StepScores:
         """Read tokens, (rows,) or (rows, time), and score what may follow."""
         record = Record(*self.scorer.alignments) if looks else None
         logits = self.scorer.step(tokens, state, probe=record).float()
         maps = [] if record is None else [record[name].mean(1)[:, -1:] for name in record.values]
-        return NextScores(logits, logits.log_softmax(-1), torch.stack(maps).mean(0) if maps else None)
+        return StepScores(logits, logits.log_softmax(-1), torch.stack(maps).mean(0) if maps else None)
 
     def _keep(self, state: State, rows: list[int]) -> list[State]:
         """The rows of a state that go on, if any do."""
