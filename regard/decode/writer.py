@@ -113,7 +113,8 @@ class Stream:
         self.maximum = settings.maximum
         limits = [self.maximum + 1] * samples
         never = told.never if writer.foreign else special_tokens(writer.tokenizer)
-        demands = Demands(never=never, banned=told.banned, not_first=told.not_first)
+        filters = [chosen.build(writer.tokenizer) for chosen in settings.filters]
+        demands = Demands(never=never, banned=told.banned, not_first=told.not_first, filters=filters)
         self.rules = rules(settings, demands, limits, writer.tokenizer.ends)
         self.shapes = shapes(settings)
         self.state: Progress | None = None
