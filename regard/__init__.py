@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from regard.core.model import Model as Model
     from regard.core.model import ModelSpec as ModelSpec
     from regard.core.outline import outline as outline
+    from regard.core.plugins import use as use
     from regard.core.probe import Edit as Edit
     from regard.core.probe import Record as Record
     from regard.core.spec import Spec as Spec
@@ -36,6 +37,7 @@ SURFACE = {
     "load": "regard.runs.load",
     "outline": "regard.core.outline",
     "preset": "regard.models",
+    "use": "regard.core.plugins",
     "beam_search": "regard.decode.search",
 }
 __all__ = sorted(SURFACE)  # noqa: PLE0605

@@ -30,6 +30,12 @@ class SpecError(RegardError):
     status = 2
 
 
+class PluginError(RegardError):
+    """Code of the user's own that can't be loaded."""
+
+    code = "plugin"
+
+
 class InputError(RegardError):
     """Data that doesn't fit the model: too long, of the wrong shape, or missing."""
 

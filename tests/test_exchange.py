@@ -23,8 +23,8 @@ from regard.decode.pipeline import Pipeline
 from regard.decode.search import Search
 from regard.decode.translator import Translator, limit
 from regard.errors import RegardError
-from regard.hub.ctranslate2 import convert
 from regard.hub.load import import_folder
+from regard.hub.targets.ctranslate2 import convert
 from regard.runs.load import load
 from tests.parity.test_hub import VOCABULARY, made
 from tests.test_cli import regard

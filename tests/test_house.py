@@ -56,6 +56,18 @@ def test_every_folder_has_its_arrows() -> None:
     assert not any("cli" in imported(path) for folder in ARROWS for path in (PACKAGE / folder).rglob("*.py"))
 
 
+def test_one_door_leads_to_code_from_outside() -> None:
+    """A plug-in is run because a user named or installed it; what is imported elsewhere is this package alone."""
+    doors = {path.name for path in PACKAGE.rglob("*.py") if "spec_from_file_location" in path.read_text()}
+    assert doors == {"plugins.py"}
+    imports = {
+        path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if "import_module" in path.read_text()
+    }
+    assert imports == {"__init__.py", "cli/__init__.py", "core/registry.py", "core/plugins.py"}
+    outside = {path.name for path in PACKAGE.rglob("*.py") if re.search(r"\buse\(", path.read_text())}
+    assert outside == {"plugins.py", "uses.py", "arguments.py"}  # the door itself, a run file that is trained, --uses
+
+
 @pytest.mark.parametrize("words", ["import pickle", "pickle.", "torch.load", "eval(", "exec(", "yaml.load("])
 def test_nothing_executable_is_loaded(words: str) -> None:
     for path in PACKAGE.rglob("*.py"):

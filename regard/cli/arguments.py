@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -29,9 +30,18 @@ JSON = Annotated[bool, typer.Option("--json", help="Print JSON, one object a lin
 
 
 @app.callback()
-def main(context: typer.Context) -> None:
+def main(
+    context: typer.Context,
+    uses: Annotated[
+        list[str] | None, typer.Option(help="Load a plug-in first, which runs it: my_mixer.py, or a module.")
+    ] = None,
+) -> None:
     """Sequence models from the first RNN to today's Transformers: train, compare, look inside, ship."""
+    from regard.core.plugins import use
+
     context.with_resource(print_warnings())
+    for name in uses or []:
+        use(name)
 
 
 @contextmanager
@@ -53,8 +63,12 @@ def print_warnings() -> Iterator[None]:
 
 def hint(command: str) -> None:
     """What to type next: for people, so not among the results."""
+    from regard.core.plugins import spell_program
+
     sys.stdout.flush()
-    print(f"\nnext: {command}", file=sys.stderr)
+    program = spell_program()
+    told = re.sub(r"(^|, or )regard ", lambda found: f"{found[1]}{program} ", command)
+    print(f"\nnext: {told}", file=sys.stderr)
 
 
 def format_number(value: object) -> str:

@@ -24,6 +24,9 @@ def evaluate(
     also: Annotated[list[str] | None, typer.Option("--with", help="Another run, to make an ensemble.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="Of the search: alpha=0.8")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the translations here.")] = None,
+    metrics: Annotated[
+        list[str] | None, typer.Option("--metric", help="A further measure of translations, such as ter.")
+    ] = None,
     page: Annotated[Path | None, typer.Option("--record", help="Put a row into this Markdown page of results.")] = None,
     as_json: JSON = False,
 ) -> None:
@@ -33,7 +36,7 @@ def evaluate(
 
     keep_memory()
     nouns, files, how = [run, *(also or [])], data or [], search_settings(beam, 1, settings)
-    evaluation = evaluate(nouns, files, how, out, page)
+    evaluation = evaluate(nouns, files, how, out, page, metrics or [])
     show_measures(evaluation.measures, as_json)  # before anything else can go wrong
     if out is not None and evaluation.texts is not None:
         put(out, "".join(f"{text}\n" for text in evaluation.texts).encode())

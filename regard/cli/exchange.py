@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -49,8 +49,7 @@ def export(
     run: RUN,
     folder: Annotated[Path, typer.Argument(help="Where it goes: a new folder; for onnx a new file.")],
     to: Annotated[
-        Literal["hf", "ctranslate2", "onnx"],
-        typer.Option(help="hf: for transformers and its kin; onnx: encoders and classifiers."),
+        str, typer.Option(help="hf: for transformers and its kin; ctranslate2; onnx: encoders and classifiers.")
     ] = "hf",
     check: CHECK = False,
     as_json: JSON = False,
@@ -65,8 +64,8 @@ def export(
     print("\n".join(sent.files))
     show(sent.checked)
     insist(sent.checked, folder)
-    if to == "hf" and not check:
-        hint(f"regard import {quote(str(folder))} --check")
+    if sent.next and not check:
+        hint(sent.next)
 
 
 def list_fields(checked: Comparison | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.arguments import JSON, app, hint
+from regard.errors import warn
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -45,9 +46,12 @@ def show(
 
 def presets(as_json: bool) -> None:
     """Every preset by family."""
+    from regard.core.plugins import find_installed
     from regard.models import families
 
     table = {name: list(family.presets) for name, family in families().items()}
+    for problem in find_installed().broken.values():
+        warn(problem)
     if as_json:
         print(json.dumps(table))
         return
@@ -117,11 +121,13 @@ def plot(
 @app.command()
 def doctor(as_json: JSON = False) -> None:
     """Look at this machine: versions, speed, memory, what is missing and what to do about it."""
+    from regard.core.plugins import find_installed
     from regard.host.doctor import examine
 
-    found = examine()
+    found, loaded = examine(), find_installed()
     if as_json:
-        print(json.dumps(vars(found)))
+        plugins = {name: plugin.digest for name, plugin in loaded.plugins.items()}
+        print(json.dumps({**vars(found), "plugins": plugins, "broken_plugins": loaded.broken}))
         return
     print(f"system       {found.system}")
     print("versions     " + "  ".join(f"{name} {number}" for name, number in found.versions.items()))
@@ -130,6 +136,8 @@ def doctor(as_json: JSON = False) -> None:
     print(f"others       use {found.others:.1f} cores now")
     print(f"memory       {found.memory / 2**30:,.1f} GB;  {found.disk_free / 2**30:,.1f} GB free on this disk")
     print("extras       " + "  ".join(f"{name} {'yes' if there else 'no'}" for name, there in found.extras.items()))
-    for line in found.advice:
+    for plugin in loaded.plugins.values():
+        print(f"plug-in      {plugin.name}, {plugin.place}, SHA-256 {plugin.digest[:16]}")
+    for line in [*found.advice, *loaded.broken.values()]:
         print(f"advice       {line}")
     hint("regard demo")

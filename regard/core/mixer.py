@@ -46,6 +46,7 @@ class Mixer(Part):
     grows: bool = False  # True: what it remembers grows with every position
     alone: bool = False  # True: a position needs nothing of those before it, so there is nothing to remember
     packs: ClassVar[bool] = False  # True: it keeps a row's documents apart itself, by the mask's table
+    accumulates: ClassVar[str] = ""  # what it adds up over many positions, and so keeps in single precision at least
     leaves_final: ClassVar[bool] = False  # True: its state, at the end of a source, is worth handing on
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:

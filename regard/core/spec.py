@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from regard.core.hint import suggest
+from regard.core.plugins import load_installed
 from regard.errors import SpecError
 
 if TYPE_CHECKING:
@@ -81,8 +82,13 @@ class Spec(BaseModel, metaclass=SpecType):
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         name = cls.model_fields["kind"].default
-        if isinstance(name, str):
-            cls.kinds[name] = cls
+        if not isinstance(name, str):
+            return
+        there = cls.kinds.get(name, cls)
+        if (there.__module__, there.__qualname__) != (cls.__module__, cls.__qualname__):
+            # whoever defines the same class again, in a notebook, means the new one
+            raise SpecError(f"kind {name!r} is taken by {there.__module__}.{there.__qualname__}", "another kind")
+        cls.kinds[name] = cls
 
     @classmethod
     def parse(cls, settings: Any, where: Callable[[tuple[str | int, ...]], str] = lambda _: "") -> Self:
@@ -109,9 +115,11 @@ class Spec(BaseModel, metaclass=SpecType):
             value = {"kind": value}
         if not isinstance(value, dict):
             return handler(value)
-        fitting = {name: spec for name, spec in cls.kinds.items() if issubclass(spec, cls)}
         own = cls.model_fields["kind"].default
         kind = value.get("kind", own if isinstance(own, str) else cls.usual)
+        if isinstance(kind, str) and kind not in cls.kinds:
+            load_installed()  # it may be of a plug-in
+        fitting = {name: spec for name, spec in cls.kinds.items() if issubclass(spec, cls)}
         if kind is None:
             raise PydanticCustomError("kind", "which kind? known: {known}", {"known": ", ".join(sorted(fitting))})
         if not isinstance(kind, str) or kind not in fitting:
@@ -143,6 +151,18 @@ class Spec(BaseModel, metaclass=SpecType):
                 for item in error.errors()
             ]
         raise ValidationError.from_exception_data(cls.__name__, errors)
+
+
+R = TypeVar("R", bound=Spec)
+
+
+def choose_kind(role: type[R], kind: str, option: str) -> R:
+    """What a user means by the bare kind after an option, with its defaults."""
+    if kind not in role.kinds:
+        load_installed()  # it may be of a plug-in
+    if kind not in role.kinds:
+        raise SpecError(f"{option}: unknown kind {show_value(kind)}{suggest(kind, role.kinds)}")
+    return role.parse(kind)
 
 
 def explain_unknown(word: object, known: Iterable[str]) -> dict[str, str]:

@@ -20,6 +20,7 @@ from regard.decode.beam import Candidate, best, in_groups, owing
 from regard.decode.constraints import Duty
 from regard.decode.engine import Beginning, Choice, Engine, Request, Scorer, Turn
 from regard.decode.filters import Context, Demands, rules, shapes
+from regard.decode.filters.filter import FilterSpec
 from regard.errors import SpecError
 
 MOST = 200  # tokens of a text that nothing else limits
@@ -48,6 +49,7 @@ class Search(Spec):
     typical: Positive = 1.0
     repetition: Positive = 1.0
     no_repeat: Count = 0  # no run of so many tokens twice
+    filters: tuple[FilterSpec, ...] = ()  # of any kind, applied in this order
     minimum: Count | None = None  # tokens before the end; None: as many as the model's own files say, or 0
     maximum: Size | None = None  # tokens before the end; None: as many as the source suggests, or 200
 

@@ -157,6 +157,7 @@ class Translator(Pipeline):
         demands.banned = [*demands.banned, *told.banned]
         demands.not_first, demands.opening, demands.closing = told.not_first, told.opening, told.closing
         demands.counts_read = self.foreign
+        demands.filters = [chosen.build(self.target) for chosen in settings.filters]
         if told.opening is not None and demands.prefixes:
             demands.prefixes = [[told.opening, *prefix] for prefix in demands.prefixes]
         limits = [self._limit(len(source), settings) for source in sources]

@@ -110,7 +110,8 @@ class Stream(Request):
         assert settings.maximum is not None
         self.settings, self.maximum = settings, settings.maximum
         never = told.never if writer.foreign else special_tokens(writer.tokenizer)
-        demands = Demands(never=never, banned=told.banned, not_first=told.not_first)
+        filters = [chosen.build(writer.tokenizer) for chosen in settings.filters]
+        demands = Demands(never=never, banned=told.banned, not_first=told.not_first, filters=filters)
         limits = [self.maximum + 1] * samples
         super().__init__(range(samples), rules(settings, demands, limits, writer.tokenizer.ends))
         self.shapes = shapes(settings)

@@ -53,6 +53,7 @@ class SelectiveStateSpace(Mixer):
     """A, B, C, D, Δ: the paper's letters."""
 
     names = ("delta",)  # the step: how much each position is let in, (batch, time, inner)
+    accumulates = "the scan's state"
     undecayed = ("decay", "skip")  # A and D, as in the authors' code
 
     def __init__(self, spec: Mamba, width: int) -> None:

@@ -58,6 +58,7 @@ class PoolState(State):
 
 class MeanPooling(Mixer):
     names = ("weights",)
+    accumulates = "a sum and a count"
 
     def __init__(self, spec: Pool, width: int) -> None:
         super().__init__()

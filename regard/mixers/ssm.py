@@ -52,6 +52,7 @@ class DiagonalStateSpace(Mixer):
     """A, B, C, D: the paper's letters; A is kept in the left half-plane, B is 1. States come in conjugate pairs."""
 
     names = ("kernel",)
+    accumulates = "each channel's system"
     undecayed = ("step", "decay", "frequency")  # the step and A, as in the authors' code; C decays there
 
     def __init__(self, spec: SSM, width: int) -> None:

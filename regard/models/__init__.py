@@ -1,4 +1,4 @@
-"""One file for each family: its presets, as specs. The folder is the registry.
+"""One file for each family: its presets, as specs. A family enters itself when it is made.
 
 A family describes itself by a few settings (width, depth, heads, …) and composes them into a model's spec. A preset is
 those settings with values; `preset("gpt2", depth=4, width=128)` is one with others.
@@ -15,6 +15,7 @@ import regard.mixers  # enters every mixer
 import regard.parts  # noqa: F401  enters every part
 from regard.config import merge
 from regard.core.model import ModelSpec
+from regard.core.plugins import find_installed, load_installed
 from regard.core.registry import import_all
 from regard.core.spec import HeadSpec, Spec, explain_unknown
 from regard.errors import SpecError
@@ -40,6 +41,19 @@ class Family(Generic[S]):
     layouts: Mapping[str, Layout] = field(default_factory=dict)  # of Hugging Face checkpoints, by their model type
     heads: Mapping[str, Callable[[S], HeadSpec]] = field(default_factory=dict)  # how it makes a head for some answers
 
+    def __post_init__(self) -> None:
+        """Enter it under its settings' kind; another family of that name, or with a preset of one, is refused."""
+        there = {name: family for name, family in FAMILIES.items() if name != self.name}
+        taken = {preset: family.name for family in there.values() for preset in family.presets}
+        for preset in self.presets:
+            if preset in taken:
+                raise SpecError(f"preset {preset!r} is taken by the family {taken[preset]}", "another name")
+        FAMILIES[self.name] = self
+
+    @property
+    def name(self) -> str:
+        return str(self.settings.model_fields["kind"].default)
+
     def preset(self, name: str, overrides: Mapping[str, Any]) -> ModelSpec:
         return self.compose(self.settings.parse(self.tree(name, overrides)))
 
@@ -48,16 +62,21 @@ class Family(Generic[S]):
         return merge(self.settings.parse(self.presets[name]).model_dump(), overrides)
 
 
+FAMILIES: dict[str, Family[Any]] = {}
+
+
 @cache
+def _import_folder() -> None:
+    import_all(__name__, __path__)
+
+
 def families() -> dict[str, Family[Any]]:
-    """Every family in the folder, by the name of its file."""
-    found = {
-        module.__name__.rpartition(".")[2]: vars(module).get("family") for module in import_all(__name__, __path__)
-    }
-    return {name: family for name, family in found.items() if isinstance(family, Family)}
+    """Every family by its name: those of this folder, and those of plug-ins."""
+    _import_folder()
+    find_installed()
+    return dict(sorted(FAMILIES.items()))
 
 
-@cache
 def presets() -> dict[str, Family[Any]]:
     """Every preset's family, by the preset's name."""
     return {name: family for family in families().values() for name in family.presets}
@@ -65,9 +84,11 @@ def presets() -> dict[str, Family[Any]]:
 
 def preset(name: str, /, **overrides: Any) -> ModelSpec:
     """The spec of a preset, with other settings if wanted."""
-    if name not in presets():
-        raise SpecError(f"no preset is called {name!r}{explain_unknown(name, presets())['hint']}")
-    return presets()[name].preset(name, overrides)
+    known = presets()
+    if name not in known:
+        load_installed()  # a plug-in that can't be imported may have it
+        raise SpecError(f"no preset is called {name!r}{explain_unknown(name, known)['hint']}")
+    return known[name].preset(name, overrides)
 
 
 def head_count(width: int, heads: int | None, size: int) -> int:

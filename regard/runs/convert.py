@@ -5,23 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
+import regard.hub.targets  # noqa: F401  enters every format
+from regard.core.spec import choose_kind
 from regard.data.lexicon import Lexicon
 from regard.errors import RegardError
 from regard.host.files import write
 from regard.hub.compare import Comparison, compare
-from regard.hub.ctranslate2 import convert
 from regard.hub.fetch import fetch
 from regard.hub.load import Imported, import_folder
-from regard.hub.onnx import write_onnx
-from regard.hub.outgoing import beside
-from regard.hub.save import export_folder, match_model
+from regard.hub.targets.target import TargetSpec
 from regard.runs.load import load_bundle
 from regard.runs.resolve import IMPORT
+from regard.runs.uses import note_plugins
 from regard.train.checkpoint import Store
-
-Format = Literal["hf", "ctranslate2", "onnx"]
 
 
 @dataclass
@@ -72,7 +69,8 @@ def keep(arrived: Imported, out: Path) -> Path:
     files |= arrived.origin.entries()
     settings = plan.settings.model_dump(mode="json")
     about = {"type": plan.kind, "class": plan.architecture, "settings": settings, "config": dict(plan.config)}
-    data = {"spec": plan.spec.model_dump(mode="json"), "state": {"moment": {"ranking": []}, "import": about}}
+    state = {"moment": {"ranking": []}, "import": about, "plugins": note_plugins((), settings, plan.spec)}
+    data = {"spec": plan.spec.model_dump(mode="json"), "state": state}
     Store(out / "checkpoints").save(0, {"model": arrived.model.state_dict()}, data, files)
     write(out / IMPORT, json.dumps(about, indent=1).encode())
     return out
@@ -82,26 +80,17 @@ def keep(arrived: Imported, out: Path) -> Path:
 class Export:
     """What was written for others."""
 
-    to: Format
+    to: str
     files: list[str]
     checked: Comparison | None = None
+    next: str = ""  # what one may type now
 
 
-def send(noun: str, to: Format, folder: Path, check: bool = False) -> Export:
-    """Write a model for others, and compare what was written with what transformers makes of it, if wanted."""
-    if check and to != "hf":
-        raise RegardError(f"--check compares with transformers, which doesn't read {to}", "--to hf")
+def send(noun: str, to: str, place: Path, check: bool = False) -> Export:
+    """Write a model for others, in the format that `to` names, and compare it with what they make of it, if wanted."""
+    target = choose_kind(TargetSpec, to, "--to")
+    if check:
+        target.insist_on_check()
     given = load_bundle(noun)
-    if to == "onnx":
-        write_onnx(given.model, folder)
-        return Export(to, [str(folder)])
-    if to == "ctranslate2":
-        if given.lexicon is None:
-            raise RegardError(f"{noun}: there is no tokenizer in it, and CTranslate2 wants the words")
-        came = {} if given.origin is None else given.origin.terms()
-        return Export(to, [str(path) for path in convert(given.model, *given.lexicon.tokenizers, folder, came)])
-    if given.family is None:
-        raise RegardError(f"{noun}: a model of one's own has no family, so no Hugging Face layout either")
-    plan = match_model(given.model.spec, given.family, noun)
-    paths = export_folder(plan, given.model, folder, beside(given, plan, noun))
-    return Export(to, [str(path) for path in paths], compare(folder, given) if check else None)
+    files = [str(path) for path in target.write(given, noun, place)]
+    return Export(to, files, target.check(given, place) if check else None, target.suggest_next(place))

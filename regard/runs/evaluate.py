@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.core.spec import choose_kind
 from regard.data.corpora.files import Files
 from regard.data.log import Log
 from regard.data.preparation import check
@@ -21,6 +22,7 @@ from regard.runs.load import insist_on_kind, load_bundle, load_translator
 from regard.runs.resolve import RUN, split_noun
 from regard.runs.results import machine, read_page, record
 from regard.tasks.bundle import Bundle
+from regard.tasks.metrics.metric import MetricSpec
 from regard.tasks.task import TaskSpec
 from regard.tasks.translation import TranslationTaskSpec, evaluate_translator, list_pairs
 from regard.train.listener import history
@@ -43,10 +45,12 @@ def evaluate(
     how: Mapping[str, Any],
     out: Path | None = None,
     page: Path | None = None,
+    metrics: Sequence[str] = (),
 ) -> Evaluation:
     """Every measure on a test set: files that are given, or what the first run kept for testing.
 
     `out` and `page`: where the translations and the row of results will go; a place that won't do is refused at once.
+    `metrics`: kinds of further ones, where texts are measured.
     """
     for path in (out, page):
         if path is not None:
@@ -59,6 +63,7 @@ def evaluate(
         raise InputError(f"{nouns[0]}: there is no tokenizer in it, so no text can be read")
     if out is not None and not isinstance(task, TranslationTaskSpec):
         raise InputError(f"--out writes translations, and {nouns[0]} learned {task.kind}", "leave --out out")
+    task = add_metrics(task, metrics, nouns[0])
     if page is not None:
         read_page(page)
         if first.task is None:
@@ -73,13 +78,24 @@ def evaluate(
             ]
         )
         search = translator.settings(how)
-        measures, texts = evaluate_translator(translator, list_pairs(samples), search)
+        measures, texts = evaluate_translator(translator, list_pairs(samples), search, metrics=task.metrics)
         if measures["cut"]:
             warn(f"{measures['cut']} of {len(texts)} translations were cut by a limit; --set maximum=N allows more")
         return Evaluation(task, count, task.report_measures(measures, samples, texts), texts, search)
     if len(nouns) > 1:
         raise InputError(f"{nouns[1]}: only translators make an ensemble", "one run at a time")
     return Evaluation(task, count, _measure(nouns[0], first, task, samples))
+
+
+def add_metrics(task: TaskSpec, kinds: Sequence[str], noun: str) -> TaskSpec:
+    """A task that measures more than it does by itself."""
+    if not kinds:
+        return task
+    if not isinstance(task, TranslationTaskSpec):
+        raise InputError(f"--metric measures texts, and {noun} learned {task.kind}", "leave --metric out")
+    more = [choose_kind(MetricSpec, kind, "--metric") for kind in kinds]
+    kept = [metric for metric in task.metrics if metric.kind not in kinds]
+    return task.replace(metrics=(*kept, *more))
 
 
 def _measure(noun: str, given: Bundle, task: TaskSpec, samples: Sequence[Sample]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from torch import Tensor
 import regard
 import regard.tasks  # noqa: F401  enters every task
 from regard.config import Document, read
+from regard.core.plugins import insist_on_plugins, spell_program
 from regard.core.spec import show_value
 from regard.data.lexicon import Lexicon
 from regard.data.preparation import prepare
@@ -35,6 +36,7 @@ from regard.runs.assembly import Assembly
 from regard.runs.resolve import RUN, no_run
 from regard.runs.spec import RunSpec
 from regard.runs.start import Start, load_start
+from regard.runs.uses import insist_on_uses, load_uses, note_plugins
 from regard.tasks.bundle import Bundle
 from regard.tasks.task import TaskSpec
 from regard.train.checkpoint import Checkpoint, Store
@@ -44,9 +46,10 @@ from regard.train.trainer import Trainer, generators, restore_generators
 PREPARING = "preparing"  # is there while a run is being made: what stands beside it is ours
 MADE = "regard is making a run here: data, start and run.json beside this file are its own.\n"
 # what a run may change when it goes on; all else would make another run of it
-CHANGEABLE = ("train.", "device", "task.search.")
+CHANGEABLE = ("train.", "device", "task.search.", "task.metrics")
 FIXED = ("train.optimizer.kind", "train.adapt")  # among those: what the optimizer remembers, and the adapters' shapes
-PLACES = ("out", "data", "start")  # where things are, which a run that was moved doesn't know
+# where things are, which a run that was moved doesn't know; plug-ins are known by their digests
+PLACES = ("out", "data", "start", "uses")
 
 
 @dataclass
@@ -70,6 +73,7 @@ class Run:
         if not path.is_file():
             raise no_run(folder)
         document = read(path)
+        insist_on_uses(document, _facts(folder).get("plugins"))
         return cls(folder, RunSpec.parse(document.tree | {"out": str(folder)}, document.where))
 
     @classmethod
@@ -80,6 +84,7 @@ class Run:
 
         `ready`: what another run has made ready of the same corpus, to be copied.
         """
+        load_uses(document)
         spec = RunSpec.parse(document.tree, document.where)
         device(spec.device)
         folder = Path(spec.out)
@@ -168,6 +173,7 @@ class Run:
         sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in lexicon.words or ()))
         report(f"model: {count:,} parameters{', a vocabulary of ' if sizes else ''}{sizes}")
         facts = {"versions": versions(), "data": self.prepared().digest, "config": self.digest}
+        facts["plugins"] = self._note_plugins(start, assembly.task)
         replace(self.folder / "run.json", json.dumps(facts, indent=1).encode())
         self.write()
 
@@ -209,7 +215,7 @@ class Run:
     def change(self, document: Document) -> Run:
         """The same run with other settings from here on; what would make another run of it is refused by name."""
         other = Run(self.folder, RunSpec.parse(document.tree | {"out": str(self.folder)}, document.where))
-        before, after = ({**run.identity, "data": run.spec.data, "start": run.spec.start} for run in (self, other))
+        before, after = (run.identity | {name: getattr(run.spec, name) for name in PLACES} for run in (self, other))
         nothing = dict.fromkeys({*before, *after})
         told = "can't be changed when a run goes on", "out=ANOTHER makes another run of it"
         self._must_agree(nothing | before, nothing | after, *told)
@@ -223,6 +229,7 @@ class Run:
     def must_continue(self, checkpoint: Checkpoint, prepared: Prepared) -> None:
         """Insist that a checkpoint is of the run that run.yaml describes, and of the data that is there."""
         state = checkpoint.json("state")
+        insist_on_plugins(state.get("plugins"), str(checkpoint.path))
         if state.get("data", prepared.digest) != prepared.digest:
             raise CheckpointError(f"{self.folder}/data: {checkpoint.path.name} learned from other data than is there")
         before = state.get("identity")
@@ -272,6 +279,7 @@ class Run:
     def _trainer(self, start: Start, task: TaskSpec) -> Trainer:
         prepared = self.prepared()
         facts = {"config": self.digest, "data": prepared.digest, "versions": versions(), "family": start.family}
+        facts["plugins"] = self._note_plugins(start, task)
         return Trainer(
             start.model.to(device(self.spec.device)),
             task.build(prepared, self.spec.batches, self.spec.seed),
@@ -280,9 +288,12 @@ class Run:
             self.store,
             prepared.lexicon.files(),
             {**facts, "identity": self.identity, "task": task.model_dump()},
-            f"regard resume {quote(str(self.folder))}",
+            f"{spell_program()} resume {quote(str(self.folder))}",
             start.fresh,
         )
+
+    def _note_plugins(self, start: Start, task: TaskSpec) -> dict[str, str]:
+        return note_plugins(self.spec.uses, start.family, self.spec, task, start.model.spec)
 
     @contextmanager
     def lock(self) -> Iterator[None]:

@@ -27,6 +27,7 @@ from regard.runs.assembly import Assembly
 from regard.runs.folder import borrow_lexicon
 from regard.runs.spec import RunSpec
 from regard.runs.start import load_start
+from regard.runs.uses import load_uses
 from regard.train.listener import Listener, Step
 from regard.train.trainer import Moment, Trainer
 
@@ -93,6 +94,7 @@ class Clock(Listener):
 
 def plan(document: Document) -> Forecast:
     """Measure a few steps of a run and reckon the rest."""
+    load_uses(document)
     spec = RunSpec.parse(document.tree, document.where)
     with tempfile.TemporaryDirectory(prefix="regard-plan-") as folder:
         sampled = Sampled(whole=spec.corpus, policy=spec.corpus.policy)

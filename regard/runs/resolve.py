@@ -13,6 +13,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TypeVar
 
+from regard.core.plugins import insist_on_plugins
 from regard.errors import CheckpointError, Damage, RegardError, warn
 from regard.train.checkpoint import Checkpoint, Store, inspect
 
@@ -48,11 +49,15 @@ def resolve(noun: str) -> Checkpoint:
 
 
 def read_resolved(noun: str, read: Callable[[Checkpoint], T]) -> T:
-    """What `read` makes of the checkpoint that a noun names; one that proves damaged is told of and stepped over."""
+    """What `read` makes of the checkpoint that a noun names; one that proves damaged is told of and stepped over.
+
+    A run that was made with plug-ins that aren't loaded here is refused.
+    """
     damaged: dict[Path, Damage] = {}
     while True:
         try:
             checkpoint, told = _choose(noun, damaged)
+            insist_on_plugins(checkpoint.json("state").get("plugins"), str(checkpoint.path))
             found = read(checkpoint)
         except Damage as error:
             if error.folder in damaged:  # nothing else can take its place

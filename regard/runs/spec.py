@@ -51,10 +51,11 @@ class ModelChoice(dict[str, Any]):
         name, changes = settings.get("kind"), {key: item for key, item in settings.items() if key != "kind"}
         if name == "model":
             return cls(settings, ModelSpec.model_validate(settings), None)
-        if not isinstance(name, str) or name not in presets():
-            hint = explain_unknown(name, ["model", *presets()])["hint"]
+        known = presets()
+        if not isinstance(name, str) or name not in known:
+            hint = explain_unknown(name, ["model", *known])["hint"]
             raise ValueError(f"no preset is called {show_value(name)}{hint}")
-        family = presets()[name]
+        family = known[name]
         chosen = family.settings.model_validate(family.tree(name, changes))
         try:
             spec = family.compose(chosen)
@@ -73,6 +74,7 @@ class RunSpec(Spec):
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     kind: Literal["run"] = "run"
+    uses: tuple[str, ...] = ()  # plug-ins: modules, or files beside the run file
     task: TaskSpec = TranslationTaskSpec()
     data: FileName = "."  # where the corpus's files are looked for
     corpus: CorpusSpec

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any, ClassVar, Literal, Self
 
 import torch
+from pydantic import model_validator
 from torch import Tensor
 
 from regard.core.inputs import Inputs
@@ -34,6 +35,7 @@ from regard.decode.translator import Translator
 from regard.errors import SpecError
 from regard.tasks.entropy import cross_entropy, losses
 from regard.tasks.measures import Measure, ratio
+from regard.tasks.metrics.metric import Metrics, MetricSpec, measure_all
 from regard.tasks.task import Pulse, Task, TaskSpec
 
 
@@ -46,6 +48,14 @@ class TranslationTaskSpec(TaskSpec):
     smoothing: Rate = 0.1  # of the target's probability, shared among all words
     search: Search = Search()  # how validation translates while training goes on
     joined: bool = False  # source and target in one sequence, for a decoder alone
+    metrics: Metrics = ()  # further measures of validation's translations, and of those that eval makes
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        for metric in self.metrics:
+            if metric.kind in TAKEN:
+                raise ValueError(f"metrics: {metric.kind} is measured by the task itself; give it another kind")
+        return self
 
     @property
     def special(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -103,7 +113,7 @@ class TranslationTaskSpec(TaskSpec):
         return measures
 
     def measure(self, pipeline: Translator, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        measures, texts = evaluate_translator(pipeline, list_pairs(samples))
+        measures, texts = evaluate_translator(pipeline, list_pairs(samples), metrics=self.metrics)
         return self.report_measures(measures, samples, texts)
 
 
@@ -123,6 +133,9 @@ class Scores:
     exact_high: float
     sentences: int
     signatures: dict[str, str]
+
+
+TAKEN = {*Scores.__annotations__, "loss", "perplexity", "cut", "decoding_seconds", "by_size"}
 
 
 class TranslationTask(Task[Batch]):
@@ -153,7 +166,8 @@ class TranslationTask(Task[Batch]):
 
     def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         translator = self.spec.pipeline(model, self.lexicon)
-        measures, texts = evaluate_translator(translator, list_pairs(self.validation), pulse=pulse)
+        pairs, metrics = list_pairs(self.validation), self.spec.metrics
+        measures, texts = evaluate_translator(translator, pairs, metrics=metrics, pulse=pulse)
         del measures["decoding_seconds"]  # a run that goes on must journal the same
         return self.spec.report_measures(measures, self.validation, texts)
 
@@ -202,7 +216,12 @@ def in_one(batch: Batch, tokenizer: Tokenizer) -> tuple[Inputs, Tensor]:
 
 
 def evaluate_translator(
-    translator: Translator, pairs: Sequence[Pair], settings: Search | None = None, *, pulse: Pulse = lambda: None
+    translator: Translator,
+    pairs: Sequence[Pair],
+    settings: Search | None = None,
+    *,
+    metrics: Sequence[MetricSpec] = (),
+    pulse: Pulse = lambda: None,
 ) -> tuple[dict[str, Any], list[str]]:
     """Every measure of a translator on pairs of texts, and its translations."""
     measures: dict[str, Any] = {}
@@ -222,8 +241,9 @@ def evaluate_translator(
         cut += sum(answer.cut is not None for answer in answers)
     seconds = time.perf_counter() - began
     texts = [found[n] for n in range(len(pairs))]
-    scores = score(texts, [target for _, target in pairs])
-    return measures | vars(scores) | {"cut": cut, "decoding_seconds": seconds}, texts
+    references = [target for _, target in pairs]
+    measures |= measure_all(metrics, texts, references, vars(score(texts, references)))
+    return measures | {"cut": cut, "decoding_seconds": seconds}, texts
 
 
 @torch.no_grad()

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from regard.data.tokenizer import TokenizerSpec
-from regard.decode.filters import (
+from regard.decode.filters.usual import (
     Banned,
     Context,
+    Demands,
     Filter,
     Maximum,
     Minimum,
@@ -25,8 +26,11 @@ from regard.decode.filters import (
     TopK,
     TopP,
     Typical,
+    rules,
     special_tokens,
 )
+from regard.decode.search import Search
+from regard.errors import SpecError
 
 WORDS = 7
 SCORES = torch.randn(40, WORDS, generator=torch.Generator().manual_seed(0)).mul(2).log_softmax(-1)
@@ -136,3 +140,27 @@ def test_prefix_is_each_sentences_own() -> None:
     prefixes = [[0] * 9 + [4], [], [1] * 20]
     expected = [{4}, set(range(WORDS)), {1}]
     assert kept(Prefix(prefixes), owners=owners) == [expected[owner] for owner in owners]
+
+
+def test_a_search_names_filters_by_their_kind() -> None:
+    """They are built for the tokenizer of what is written, and come before what a prefix or a limit forces."""
+    tokenizer = TokenizerSpec(pieces="character").train(["abc"])
+    settings = Search.parse({"filters": [{"kind": "bias", "pieces": {"b": -100, "c": 3}}]})
+    built = [chosen.build(tokenizer) for chosen in settings.filters]
+    found = rules(settings, Demands(filters=built), [9], tokenizer.ends)
+    scores = torch.zeros(1, len(tokenizer)).log_softmax(-1)
+    context = Context(torch.zeros(1, 2, dtype=torch.long), [0])
+    for rule in found:
+        scores = rule(scores, context)
+    a, b, c = (tokenizer.engine.token_to_id(letter) for letter in "abc")
+    assert float(scores[0, c] - scores[0, a]) == pytest.approx(3)
+    assert float(scores[0, b] - scores[0, a]) == pytest.approx(-100)
+    assert float(scores.exp().sum()) == pytest.approx(1)
+
+
+def test_a_filter_that_cannot_be_built_is_not_left_out_in_silence() -> None:
+    settings = Search.parse({"filters": [{"kind": "bias", "pieces": {"b": 1}}]})
+    with pytest.raises(SpecError, match="bias must be built for a tokenizer"):
+        rules(settings, Demands(), [9], [0])
+    with pytest.raises(SpecError, match="no piece 'b'"):
+        settings.filters[0].build(TokenizerSpec(pieces="character").train(["a"]))

@@ -11,7 +11,7 @@ import torch
 
 from regard.core.model import Model
 from regard.errors import RegardError
-from regard.hub.onnx import write_onnx
+from regard.hub.targets.onnx import write_onnx
 from regard.models import preset
 
 pytest.importorskip("onnxscript")

@@ -6,11 +6,15 @@ without settings. A new file in `regard/mixers` is found by itself.
 
 from __future__ import annotations
 
+import itertools
 import types
 import typing
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, TypeVar
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -123,6 +127,47 @@ def blind(spec: MixerSpec) -> bool:
 
 SPECS = every_mixer()
 CAUSAL = [spec for spec in SPECS if spec.build(WIDTH).causal]
+Test = TypeVar("Test", bound=Callable[..., None])
+
+
+@dataclass
+class Law:
+    """A test of one mixer, and which mixers it speaks of: so that it can be applied to mixers from elsewhere, too."""
+
+    test: Callable[..., None]
+    speaks_of: Callable[[MixerSpec], bool]
+
+    def cases(self, spec: MixerSpec) -> Iterator[dict[str, Any]]:
+        """What to call it with, for one mixer; nothing where it doesn't speak of it, or takes minutes."""
+        marks = vars(self.test).get("pytestmark", [])
+        if not self.speaks_of(spec) or any(mark.name == "long" for mark in marks):
+            return
+        tables = {mark.args[0]: mark.args[1] for mark in marks if mark.name == "parametrize"} | {"spec": [spec]}
+        for values in itertools.product(*tables.values()):
+            yield dict(zip(tables, values, strict=True))
+
+
+LAWS: list[Law] = []
+
+
+def law(speaks_of: Callable[[MixerSpec], bool]) -> Callable[[Test], Test]:
+    """Make a test of every mixer here that it speaks of."""
+
+    def make(test: Test) -> Test:
+        test = pytest.mark.parametrize("spec", [spec for spec in SPECS if speaks_of(spec)], ids=label)(test)
+        LAWS.append(Law(test, speaks_of))
+        return test
+
+    return make
+
+
+@cache
+def is_causal(spec: MixerSpec) -> bool:
+    return spec.build(WIDTH).causal
+
+
+every = law(lambda _: True)
+causal = law(is_causal)
 
 
 def build(spec: MixerSpec) -> Mixer:

@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.state import Memory, State
 from regard.errors import NotRewindable
-from tests.laws.cases import CAUSAL, KEYS, WIDTH, build, follow, fresh, label, memory, whole
+from tests.laws.cases import KEYS, WIDTH, build, causal, follow, fresh, memory, whole
 
 
 class History:
@@ -106,14 +106,14 @@ def check(spec: MixerSpec, seeds: range) -> None:
         History(spec, seed).run(7)
 
 
-@pytest.mark.parametrize("spec", CAUSAL, ids=label)
+@causal
 @torch.no_grad()
 def test_every_row_is_as_if_alone(spec: MixerSpec) -> None:
     check(spec, range(6))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("spec", CAUSAL, ids=label)
+@causal
 @torch.no_grad()
 def test_every_row_is_as_if_alone_in_many_histories(spec: MixerSpec) -> None:
     check(spec, range(100, 400))
@@ -125,19 +125,19 @@ def check_joins(spec: MixerSpec, seeds: range) -> None:
         history.run(7, history.join, history.join)
 
 
-@pytest.mark.parametrize("spec", CAUSAL, ids=label)
+@causal
 @torch.no_grad()
 def test_every_row_is_as_if_alone_where_histories_join(spec: MixerSpec) -> None:
     check_joins(spec, range(4))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("spec", CAUSAL, ids=label)
+@causal
 @torch.no_grad()
 def test_every_row_is_as_if_alone_where_many_histories_join(spec: MixerSpec) -> None:
     check_joins(spec, range(100, 300))
 
 
-@pytest.mark.parametrize("spec", CAUSAL, ids=label)
+@causal
 def test_every_row_is_as_if_alone_with_gradients_on(spec: MixerSpec) -> None:
     check(spec, range(50, 52))

@@ -15,11 +15,9 @@ from regard.core.state import Group, Memory, Shared, State
 from regard.errors import NotJoinable, NotRewindable
 from regard.mixers.mamba import MambaState
 from regard.mixers.pool import PoolState
-from tests.laws.cases import CAUSAL, TIME, WIDTH, blind, build, follow, fresh, label, memory
+from tests.laws.cases import TIME, WIDTH, blind, build, causal, follow, fresh, memory
 
 CLOSE: Any = {"atol": 2e-5, "rtol": 1e-4}
-
-causal = pytest.mark.parametrize("spec", CAUSAL, ids=label)
 
 
 @dataclass

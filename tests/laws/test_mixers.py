@@ -15,12 +15,24 @@ from regard.core.probe import Record
 from regard.core.state import State
 from regard.core.view import View
 from regard.errors import InputError, NotRewindable, SpecError
-from tests.laws.cases import CAUSAL, SPECS, TIME, WIDTH, blind, build, follow, fresh, inputs, label, memory, whole
+from tests.laws.cases import (
+    SPECS,
+    TIME,
+    WIDTH,
+    blind,
+    build,
+    causal,
+    every,
+    follow,
+    fresh,
+    inputs,
+    is_causal,
+    law,
+    memory,
+    whole,
+)
 
 CLOSE: Any = {"atol": 2e-5, "rtol": 1e-4}
-
-every = pytest.mark.parametrize("spec", SPECS, ids=label)
-causal = pytest.mark.parametrize("spec", CAUSAL, ids=label)
 
 
 def test_every_file_in_the_folder_is_covered() -> None:
@@ -41,10 +53,6 @@ def test_stepping_equals_chunks_equals_whole(spec: MixerSpec, sizes: list[int]) 
     assert state.length == TIME
 
 
-# kinds whose state adds up all that came before, and what they keep in single precision at least: rounding would drift
-PRECISE = {"pool": "a sum and a count", "mamba": "the scan's state", "ssm": "each channel's system"}
-
-
 @causal
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
 @torch.no_grad()
@@ -53,8 +61,8 @@ def test_a_state_has_the_type_of_its_model(spec: MixerSpec, dtype: torch.dtype) 
     source = None if source is None else source.map(lambda tensor: tensor.to(dtype))
     state = fresh(mixer, x, source)
     assert state is not None
-    precise = torch.promote_types(dtype, torch.float32)
-    allowed = {dtype, precise, precise.to_complex()} if spec.kind in PRECISE else {dtype}
+    precise = torch.promote_types(dtype, torch.float32)  # a state that adds up all that came before would drift
+    allowed = {dtype, precise, precise.to_complex()} if mixer.accumulates else {dtype}
 
     def types(state: State) -> set[torch.dtype]:
         found: list[Tensor] = []
@@ -167,7 +175,7 @@ def test_a_padded_prompt_decodes_as_if_alone(spec: MixerSpec, side: str) -> None
 
 PACKED = [[2, 5, 3], [10], [6, 1]]  # the lengths of each row's documents
 
-inward = pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.over_memory], ids=label)
+inward = law(lambda spec: not spec.over_memory)
 
 
 def block_of(spec: MixerSpec) -> Block:
@@ -224,7 +232,7 @@ def test_watching_packed_documents_changes_nothing(spec: MixerSpec) -> None:
     assert set(record.values) == {f"mixer.{name}" for name in block.mixer.names}
 
 
-@pytest.mark.parametrize("spec", [spec for spec in CAUSAL if not spec.over_memory], ids=label)
+@law(lambda spec: is_causal(spec) and not spec.over_memory)
 def test_packed_documents_leave_no_state(spec: MixerSpec) -> None:
     block, (x, valid, documents) = block_of(spec), packed()
     state = block.start(len(x), View.of(x[:, :0]))
@@ -232,7 +240,7 @@ def test_packed_documents_leave_no_state(spec: MixerSpec) -> None:
         block(x, View.of(x, valid, documents=documents), state)
 
 
-@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.over_memory], ids=label)
+@law(lambda spec: spec.over_memory)
 @torch.no_grad()
 def test_padding_of_the_memory_changes_nothing(spec: MixerSpec) -> None:
     if spec.kind == "recurrent" and spec.fields()["start"] in ("final", "bridge"):
@@ -294,7 +302,7 @@ def test_no_position_sees_the_future(spec: MixerSpec) -> None:
     assert torch.allclose(after[:, 6:], before[:, 6:]) == blind(spec)
 
 
-@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec not in CAUSAL], ids=label)
+@law(lambda spec: not is_causal(spec))
 @torch.no_grad()
 def test_who_may_see_the_future_does(spec: MixerSpec) -> None:
     mixer, x = build(spec), inputs()

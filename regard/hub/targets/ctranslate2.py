@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,15 +22,29 @@ from regard.core.view import View
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.hub.save import fill_aside
+from regard.hub.targets.target import TargetSpec
 from regard.mixers.attention import Attention
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.norm import RMSNorm
 from regard.parts.position import Learned, Rotary, Sinusoidal
+from regard.tasks.bundle import Bundle
 
 LONGEST = 1024  # positions that sinusoids are written out for
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh", "silu": "SWISH", "tanh": "Tanh"}
+
+
+class CTranslate2(TargetSpec):
+    """Translators and generators."""
+
+    kind: Literal["ctranslate2"] = "ctranslate2"
+
+    def write(self, given: Bundle, noun: str, place: Path) -> list[Path]:
+        if given.lexicon is None:
+            raise RegardError(f"{noun}: there is no tokenizer in it, and CTranslate2 wants the words")
+        came = {} if given.origin is None else given.origin.terms()
+        return convert(given.model, *given.lexicon.tokenizers, place, came)
 
 
 def convert(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +13,20 @@ from torch.export import Dim
 from regard.core.model import Model
 from regard.errors import DiskError, RegardError
 from regard.host.files import describe
+from regard.hub.targets.target import TargetSpec
+from regard.tasks.bundle import Bundle
 
 CLOSE = 1e-4  # how far onnxruntime may be from here
+
+
+class Onnx(TargetSpec):
+    """Encoders and classifiers."""
+
+    kind: Literal["onnx"] = "onnx"
+
+    def write(self, given: Bundle, noun: str, place: Path) -> list[Path]:
+        write_onnx(given.model, place)
+        return [place]
 
 
 class MaskedModel(nn.Module):

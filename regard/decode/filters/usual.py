@@ -1,4 +1,4 @@
-"""Filters: each takes the scores of the next token and what was written, and rules tokens out or re-weights them.
+"""The filters that every search has settings for.
 
 A ruled-out token has score -inf. Scores are (rows, vocabulary), log-probabilities unless said otherwise. A filter that
 rules tokens out says what it asks for and what would help, for the case that all of them together leave nothing.
@@ -35,6 +35,7 @@ class Demands:
     # as transformers does: penalties and banned sequences look at what was read before, an end at the limit is free
     counts_read: bool = False
     most: Sequence[int] | None = None  # for each sentence, tokens before the end, where fewer than the settings allow
+    filters: Sequence[Filter] = ()  # those that the settings name, built for the tokenizer
 
 
 @dataclass
@@ -316,6 +317,11 @@ def only(scores: Tensor, tokens: Tensor) -> Tensor:
 
 def rules(settings: Search, demands: Demands, limits: Sequence[int], ends: Sequence[int]) -> list[Filter]:
     """What holds in every search: tokens that may not come next, and those that are held against a row."""
+    if len(demands.filters) != len(settings.filters):
+        raise SpecError(
+            f"filters: {settings.filters[0].kind} must be built for a tokenizer, and this search has none",
+            "Demands(filters=[filter.build(tokenizer) for filter in settings.filters])",
+        )
     found: list[Filter] = []
     if settings.repetition != 1:
         found.append(Repetition(settings.repetition))
@@ -325,6 +331,7 @@ def rules(settings: Search, demands: Demands, limits: Sequence[int], ends: Seque
         found.append(Never(demands.never))
     if demands.banned:
         found.append(Banned(demands.banned))
+    found += demands.filters
     if settings.minimum:
         found.append(Minimum(settings.minimum, ends))
     if demands.required:
@@ -370,9 +377,9 @@ def explain(own: Tensor, rules: Sequence[Filter], context: Context) -> RegardErr
         if bool((left.isneginf() & ~scores.isneginf()).any()):
             guilty.append(rule)
         scores = left
-    asked = " and ".join(rule.asks.format(**vars(rule)) for rule in guilty)
+    asked = " and ".join(rule.asks.format(**vars(rule)) or type(rule).__name__ for rule in guilty)
     written = context.tokens.shape[1]
     return SpecError(
         f"no token is left to write after {written} tokens: {asked} exclude all {own.shape[-1]}",
-        ", or ".join(rule.remedy for rule in guilty),
+        ", or ".join(rule.remedy or "another search" for rule in guilty),
     )

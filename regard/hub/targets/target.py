@@ -1,0 +1,33 @@
+"""What every export target is: a format that a model is written in, for others to read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from regard.core.spec import Spec
+from regard.errors import RegardError
+from regard.hub.compare import Comparison
+from regard.tasks.bundle import Bundle
+
+
+class TargetSpec(Spec):
+    """A format. Its `kind` is what stands behind `--to`."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    def write(self, given: Bundle, noun: str, place: Path) -> list[Path]:
+        """Write a model to a place, whole or not at all; the files. `noun`: what its user calls it, for messages."""
+        raise NotImplementedError
+
+    def insist_on_check(self) -> None:
+        """Refuse to be compared, where nothing else reads the format; asked before anything is written."""
+        raise RegardError(f"--check compares with transformers, which doesn't read {self.kind}", "--to hf")
+
+    def check(self, given: Bundle, place: Path) -> Comparison:
+        """How what was written compares with what others make of it."""
+        raise NotImplementedError
+
+    def suggest_next(self, place: Path) -> str:
+        """What one may type next."""
+        return ""
