@@ -27,7 +27,7 @@ from regard.host.machine import keep_memory
 from regard.runs.folder import Run
 from regard.runs.results import machine, record
 from regard.train.listener import Listener, Step
-from regard.train.trainer import Moment
+from regard.train.moment import Moment
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "multi30k-en-fr-30min.yaml"
 WARMUP = 5  # steps that don't count

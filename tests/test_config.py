@@ -22,7 +22,7 @@ from regard.errors import DataError, RegardError, SpecError
 from regard.models import families, preset
 from regard.runs.folder import Run
 from regard.runs.spec import RunSpec
-from regard.train.trainer import TrainSpec
+from regard.train.spec import TrainSpec
 from tests.test_cli import regard
 
 SMALL = """\

@@ -37,7 +37,8 @@ from regard.models import preset
 from regard.runs.folder import Run
 from regard.runs.load import load as loaded
 from regard.train.checkpoint import MANIFEST, verify
-from regard.train.trainer import Moment, Trainer
+from regard.train.moment import Moment
+from regard.train.trainer import Trainer
 
 PACKAGE = Path(regard.__file__).parent
 SECONDS, BYTES = 2, 512 * 2**20  # what one load may take

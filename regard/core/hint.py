@@ -41,6 +41,7 @@ ELSEWHERE = {
     "train.save": "save_steps save_interval save_every checkpoint_every",
     "train.keep": "save_total_limit keep_last",
     "train.ema": "ema_decay",
+    "train.goal": "metric_for_best_model best_metric early_stopping_metric",
     "train.patience": "early_stopping early_stopping_patience",
     "train.recompute": "gradient_checkpointing activation_checkpointing",
     "train.precision": "bf16 mixed_precision dtype",

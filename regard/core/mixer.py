@@ -7,6 +7,7 @@ no care: a mixer gets each in a row of its own, unless it says that it `packs`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Self
 
 from torch import Tensor, nn
@@ -29,12 +30,17 @@ class Part(nn.Module):
         """Set the weights that don't start as plain matrices do."""
 
     @property
-    def steered(self) -> bool:
-        """Whether being told how batches use it is all that keeps its use even."""
-        return False
+    def costs(self) -> Mapping[str, float]:
+        """Which of its names are costs: numbers that whoever trains adds to the loss, each times its usual weight."""
+        return {}
 
-    def steer(self, load: Tensor) -> None:
-        """Be told how a batch used it (`path.load`)."""
+    @property
+    def loads(self) -> tuple[str, ...]:
+        """Which of its names it wants to be told again after each step, as a mean over all that the step computed."""
+        return ()
+
+    def steer(self, loads: Mapping[str, Tensor]) -> None:
+        """Be told how a step used it, by the names of its `loads`; no gradient is involved."""
 
 
 class Mixer(Part):

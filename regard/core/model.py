@@ -6,6 +6,8 @@ nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -20,7 +22,7 @@ from regard.core.inputs import Extras, Inputs
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, Part
 from regard.core.padding import Padding
-from regard.core.probe import Probe
+from regard.core.probe import Both, Probe
 from regard.core.spec import HeadSpec, InitSpec, Spec, build_optional
 from regard.core.stack import Stack, StackSpec
 from regard.core.state import Group, Memory, State
@@ -74,10 +76,29 @@ class Model(nn.Module):
         super().__init__()
         self.spec = spec
         self.encoder, self.decoder, self.head = encoder, decoder, head
+        self.watcher: Probe | None = None  # there only within `watch`
         for path, module in self.named_modules():
             if isinstance(module, Part):
                 # a mixer goes by its sublayer's name: decoder.blocks.3.cross, not ….cross.inner
                 module.path = path.removesuffix(".inner")
+
+    @contextmanager
+    def watch(self, probe: Probe) -> Iterator[None]:
+        """Let a probe see every call of the model within, beside a call's own.
+
+        For whoever hands the model to others and must not depend on what they pass on: a task can't forget it.
+        """
+        before, self.watcher = self.watcher, probe
+        try:
+            yield
+        finally:
+            self.watcher = before
+
+    def _probe(self, own: Probe | None) -> Probe | None:
+        """What sees a call: its own probe, the model's watcher, or both."""
+        if own is None or self.watcher is None:
+            return self.watcher if own is None else own
+        return Both(own, self.watcher)
 
     def encode(
         self, tokens: Tensor | Inputs, valid: Tensor | Padding | None = None, *, probe: Probe | None = None
@@ -122,7 +143,7 @@ class Model(nn.Module):
     def answer(self, features: Tensor, *, valid: Tensor | Padding | None = None) -> Tensor:
         """What `forward` gives, from features that were computed before. For several losses on the same features."""
         fitting(valid, features.shape[0], features.shape[1])
-        return self._answer(features, View.of(features, valid))
+        return self._answer(features, View.of(features, valid, probe=self._probe(None)))
 
     def factors(self, inputs: Tensor | Inputs, keep: Tensor) -> Factors:
         """What the logits of some positions are a product of; `keep`, (batch, time): which. For losses."""
@@ -250,7 +271,7 @@ class Model(nn.Module):
             memory = state.memory
         past = 0 if state is None else state.past
         mask = Mask(rows, time, inputs.valid, past, inputs.tokens.device, inputs.documents)
-        return View(mask, memory, inputs.probe, inputs.extras, dtype=self.dtype)
+        return View(mask, memory, self._probe(inputs.probe), inputs.extras, dtype=self.dtype)
 
     def _recall(self, memory: Memory | Inputs | None, rows: int) -> Memory | None:
         """What the rows of a call look at, read by the encoder now if it wasn't before."""

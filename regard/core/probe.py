@@ -25,6 +25,22 @@ class Probe:
         raise NotImplementedError
 
 
+class Both(Probe):
+    """Two probes in the place of one; each is handed what it wants, the second what the first made of it."""
+
+    def __init__(self, first: Probe, second: Probe) -> None:
+        self.probes = first, second
+
+    def wants(self, name: str) -> bool:
+        return any(probe.wants(name) for probe in self.probes)
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        for probe in self.probes:
+            if probe.wants(name):
+                value = probe(name, value)
+        return value
+
+
 class Record(Probe):
     """Keep every value whose name matches one of the patterns: `decoder.blocks.*.cross.weights`."""
 

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from regard.host.machine import BUSY, Load, peak_memory
 from regard.train.listener import Listener, Step
-from regard.train.trainer import Moment, TrainSpec
+from regard.train.moment import Moment
+from regard.train.spec import TrainSpec
 
 PLAIN = 15.0  # seconds between lines where nothing can be drawn over
 SMOOTH = 0.95
@@ -62,10 +63,11 @@ class Screen(Listener):
         speed = (moment.tokens - self.first) / max(moment.seconds - self.resumed, 1e-9)
         left = moment.seconds * (1 - progress) / progress if progress else 0.0
         others = self.load.look()
+        costs = "".join(f"  {name} {value:.2f}" for name, value in step.costs.items())
         beside = f" (busy: others use {others:.1f} cores)" if others >= BUSY else ""
         return (
             f"step {step.step:,}  loss {self.loss:.3f}  {progress:.0%}  {clock(left)} left  "
-            f"{speed:,.0f} tokens/s{beside}  rate {step.rate:.2e}  gradient {step.gradient:.2f}  "
+            f"{speed:,.0f} tokens/s{beside}  rate {step.rate:.2e}  gradient {step.gradient:.2f}{costs}  "
             f"{peak_memory() / 2**20:,.0f} MB"
         )
 

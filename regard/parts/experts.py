@@ -6,6 +6,7 @@ loss, over groups of experts, with experts that every token shares (DeepSeek-V3,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, Self
 
 import torch
@@ -19,6 +20,8 @@ from regard.core.probe import See
 from regard.core.spec import Count, FeedSpec, Positive, Size
 from regard.core.view import View
 from regard.parts.feedforward import ACTIVATIONS, Activation, FeedForward
+
+BALANCE = 0.01  # the usual weight of the balance in a loss (Fedus et al. 2022)
 
 
 class Experts(FeedSpec):
@@ -58,8 +61,8 @@ class Experts(FeedSpec):
 class MixtureOfExperts(Part):
     """Each expert runs once on all the tokens that chose it.
 
-    `balance` is the load-balancing loss of a call, `load` each expert's share of the choices; a task that wants
-    either asks for it by a probe.
+    `balance` is the load-balancing loss of a call, `load` each expert's share of the choices; whoever trains collects
+    the one as a cost, or steers by the other where there is a bias.
     """
 
     names = ("balance", "load")
@@ -142,10 +145,15 @@ class MixtureOfExperts(Part):
         see("balance", self.spec.experts * (load * mean).sum())
 
     @property
-    def steered(self) -> bool:
-        return self.bias is not None
+    def costs(self) -> Mapping[str, float]:
+        return {"balance": BALANCE} if self.bias is None else {}
 
-    def steer(self, load: Tensor, speed: float = 0.001) -> None:
+    @property
+    def loads(self) -> tuple[str, ...]:
+        return () if self.bias is None else ("load",)
+
+    def steer(self, loads: Mapping[str, Tensor], speed: float = 0.001) -> None:
         """Make crowded experts a little less likely to be chosen, and idle ones more; no gradient is involved."""
         if self.bias is not None:
+            load = loads["load"]
             self.bias += speed * (load.mean() - load).sign()

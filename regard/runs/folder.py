@@ -40,8 +40,10 @@ from regard.runs.uses import insist_on_uses, load_uses, note_plugins
 from regard.tasks.bundle import Bundle
 from regard.tasks.task import TaskSpec
 from regard.train.checkpoint import Checkpoint, Store
+from regard.train.generators import generators, restore_generators
 from regard.train.listener import Listener
-from regard.train.trainer import Trainer, generators, restore_generators
+from regard.train.trainer import Archive, Trainer
+from regard.train.world import ALONE, World
 
 PREPARING = "preparing"  # is there while a run is being made: what stands beside it is ours
 MADE = "regard is making a run here: data, start and run.json beside this file are its own.\n"
@@ -168,7 +170,7 @@ class Run:
         if origin is not None and start.fresh.whole:
             report(f"model: new weights for {', '.join(start.fresh.whole)}")
         count = start.model.parameter_count()
-        trainer = self._trainer(start, assembly.task)  # it finds what can't be frozen or adapted
+        trainer = self._trainer(start, assembly.task)  # it finds what can't be frozen, adapted or weighed
         self._begun = trainer, generators(trainer.model.device)
         sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in lexicon.words or ()))
         report(f"model: {count:,} parameters{', a vocabulary of ' if sizes else ''}{sizes}")
@@ -257,18 +259,18 @@ class Run:
             self._prepared = Prepared.load(self.folder / "data", self.spec.tokenizer.dropout)
         return self._prepared
 
-    def trainer(self, listeners: Sequence[Listener] = ()) -> Trainer:
+    def trainer(self, listeners: Sequence[Listener] = (), world: World = ALONE) -> Trainer:
         """A trainer at the start of the run; the one that was made when it was begun, if that was just now."""
         begun, self._begun = self._begun, None
-        if begun is not None:
+        if begun is not None and world is ALONE:
             trainer, chance = begun
             restore_generators(chance, trainer.model.device)  # whatever was drawn since belongs to others
         elif self.spec.start is None:
             assembly = self.assembly()
-            trainer = self._trainer(Start.draw(assembly, self.spec.seed), assembly.task)
+            trainer = self._trainer(Start.draw(assembly, self.spec.seed), assembly.task, world)
         else:
             start = Start.recall(self.folder, self.spec.seed)
-            trainer = self._trainer(start, self.spec.task.adapt_to(start.model.spec))
+            trainer = self._trainer(start, self.spec.task.adapt_to(start.model.spec), world)
         trainer.listeners = listeners
         return trainer
 
@@ -276,20 +278,20 @@ class Run:
         """The task and the model of a run that begins from nothing."""
         return Assembly.make(self.spec).with_words(self.prepared().lexicon)
 
-    def _trainer(self, start: Start, task: TaskSpec) -> Trainer:
+    def _trainer(self, start: Start, task: TaskSpec, world: World = ALONE) -> Trainer:
         prepared = self.prepared()
         facts = {"config": self.digest, "data": prepared.digest, "versions": versions(), "family": start.family}
         facts["plugins"] = self._note_plugins(start, task)
+        identity = {**facts, "identity": self.identity, "task": task.model_dump()}
+        resume = f"{spell_program()} resume {quote(str(self.folder))}"
         return Trainer(
             start.model.to(device(self.spec.device)),
             task.build(prepared, self.spec.batches, self.spec.seed),
             self.spec.train,
             (),
-            self.store,
-            prepared.lexicon.files(),
-            {**facts, "identity": self.identity, "task": task.model_dump()},
-            f"{spell_program()} resume {quote(str(self.folder))}",
+            Archive(self.store, prepared.lexicon.files(), identity, resume),
             start.fresh,
+            world,
         )
 
     def _note_plugins(self, start: Start, task: TaskSpec) -> dict[str, str]:

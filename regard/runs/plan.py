@@ -29,7 +29,8 @@ from regard.runs.spec import RunSpec
 from regard.runs.start import load_start
 from regard.runs.uses import load_uses
 from regard.train.listener import Listener, Step
-from regard.train.trainer import Moment, Trainer
+from regard.train.moment import Moment
+from regard.train.trainer import Trainer
 
 SAMPLE = 4000  # samples
 SEARCHED = 200_000  # samples that are looked through for further labels

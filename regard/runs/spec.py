@@ -19,7 +19,8 @@ from regard.host.machine import Device
 from regard.models import Settings, presets
 from regard.tasks.task import TaskSpec
 from regard.tasks.translation import TranslationTaskSpec
-from regard.train.trainer import TrainSpec
+from regard.train.goal import Goal
+from regard.train.spec import TrainSpec
 
 
 class ModelChoice(dict[str, Any]):
@@ -96,4 +97,9 @@ class RunSpec(Spec):
             raise ValueError("train.adapt: adapters change a model that was trained; try start=RUN")
         if self.tokenizer.dropout and not isinstance(self.task, TranslationTaskSpec):
             raise ValueError(f"tokenizer.dropout: only translation cuts words anew, and the task is {self.task.kind}")
+        if self.train.goal is not None:
+            try:
+                Goal.choose(self.train.goal, self.task.measures)
+            except SpecError as error:
+                raise ValueError(str(error)) from None
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from regard.runs.load import load
 from regard.runs.resolve import RUN
 from regard.train.listener import Board, Journal, Listener
 from regard.train.trainer import Report as Ending
+from regard.train.world import ALONE, World
 
 Report = Callable[[str], None]  # what takes lines about the work as it goes
 
@@ -65,17 +67,20 @@ def resume(
     return _train(changed, report, listeners, changed=bool(words))
 
 
-def _train(run: Run, say: Report, others: Sequence[Listener], changed: bool = False) -> TrainedRun:
-    with run.lock(), give_way():
+def _train(
+    run: Run, say: Report, others: Sequence[Listener], changed: bool = False, world: World = ALONE
+) -> TrainedRun:
+    with run.lock() if world.is_writer else nullcontext(), give_way():
         listeners: list[Listener] = [Journal(run.folder / "metrics.jsonl"), *others]
         if Board.available():
             listeners.append(Board(run.folder / "tensorboard"))
-        prepared, trainer = run.prepared(), run.trainer(listeners)
-        store = trainer.store
+        prepared, trainer = run.prepared(), run.trainer(listeners, world)
+        store = trainer.archive.store
         assert store is not None
         store.warn = say
-        if strays := store.clear():
+        if world.is_writer and (strays := store.clear()):
             say(f"{strays} half-written checkpoints of a killed process were cleared")
+        world.barrier()  # all go on from the same checkpoint
         newest = store.latest()
         run.must_have(prepared)
         if newest is None and store.list_steps():
@@ -83,7 +88,7 @@ def _train(run: Run, say: Report, others: Sequence[Listener], changed: bool = Fa
         if newest is not None:
             run.must_continue(newest, prepared)
             trainer.restore(newest)
-        if changed:  # nothing has refused it, so from here on it is so
+        if changed and world.is_writer:  # nothing has refused it, so from here on it is so
             with explain_disk_errors(run.folder, 0):
                 run.write()
         return TrainedRun(run.folder, trainer.run())

@@ -15,7 +15,8 @@ from regard.data.prepared import Prepared
 from regard.runs.folder import Run
 from regard.train.checkpoint import Checkpoint, Store
 from regard.train.listener import Listener, Step
-from regard.train.trainer import Moment, Trainer
+from regard.train.moment import Moment
+from regard.train.trainer import Trainer
 
 
 @dataclass
@@ -60,7 +61,7 @@ def _train(run: Run, prepared: Prepared, store: Store, stops: list[int]) -> tupl
         settings = run.spec.train.replace(**budget, evaluate=0, save=stop)
         spec = run.spec.replace(train=settings)
         trainer = Run(run.folder, spec, prepared).trainer([losses])
-        trainer.store = store
+        trainer.archive.store = store
         torch.manual_seed(stop)  # whatever chance there is must come from the checkpoint
         newest = store.latest()
         if newest is None:

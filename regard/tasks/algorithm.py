@@ -6,8 +6,8 @@ They are learned as translations are, by an encoder and a decoder or by a decode
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 from regard.core.model import Model
 from regard.core.spec import Rate
@@ -23,6 +23,7 @@ from regard.tasks.translation import TranslationTask, TranslationTaskSpec
 class AlgorithmTaskSpec(TranslationTaskSpec):
     """Learn to solve problems exactly."""
 
+    measures: ClassVar[Mapping[str, bool]] = {"loss": False, "perplexity": False, "exact": True}
     kind: Literal["algorithm"] = "algorithm"  # type: ignore[assignment]
     smoothing: Rate = 0.0
 

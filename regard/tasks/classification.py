@@ -43,6 +43,7 @@ class ClassificationTaskSpec(TaskSpec):
     form: ClassVar[Form] = "labels"
     special: ClassVar[tuple[str, ...]] = (SEPARATOR,)
     answers: ClassVar[Answers | None] = "classes"
+    measures: ClassVar[Mapping[str, bool]] = {"accuracy": True, "macro_f1": True}
     kind: Literal["classification"] = "classification"
     pool: Literal["first", "last", "mean"] | None = None  # a pooler's own; last for a decoder, mean for an encoder
     auxiliary: Rate = 0.0  # the weight of predicting the next word beside; GPT-1 takes 0.5
@@ -151,11 +152,9 @@ class ClassificationTask(Task[ClassificationBatch]):
 
     def loss(self, model: Model, batch: ClassificationBatch) -> Tensor:
         inputs, labels = batch.inputs.to(model.device), batch.labels.to(model.device)
-        routing = self.route(model)
-        features = model.features(inputs.watch(routing.probe))
+        features = model.features(inputs)
         logits = model.answer(features, valid=inputs.valid)
         found = F.cross_entropy(logits, labels, reduction="sum", label_smoothing=self.spec.smoothing)
-        found = found + routing.cost(len(labels))
         if not self.spec.auxiliary:
             return found
         kept = inputs.real[:, 1:]

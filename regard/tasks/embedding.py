@@ -17,7 +17,6 @@ from torch import Tensor
 
 from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
-from regard.core.probe import Probe
 from regard.core.spec import Positive
 from regard.data.batches import BatchSpec
 from regard.data.column import ColumnSpec
@@ -40,6 +39,7 @@ class EmbeddingTaskSpec(TaskSpec):
     """Learn to bring together what means the same."""
 
     form: ClassVar[Form] = "pairs"
+    measures: ClassVar[Mapping[str, bool]] = {"found": True, "reciprocal_rank": True}
     kind: Literal["embedding"] = "embedding"
     scale: Positive = 20.0  # of the cosines, before they are compared
 
@@ -104,20 +104,19 @@ class EmbeddingTask(Task[EmbeddingBatch]):
 
     def loss(self, model: Model, batch: EmbeddingBatch) -> Tensor:
         device = model.device
-        routing = self.route(model)
-        one, other = (pool_states(model, side.to(device), routing.probe) for side in (batch.source, batch.target))
+        one, other = (pool_states(model, side.to(device)) for side in (batch.source, batch.target))
         cosines = self.spec.scale * one @ other.T
         wanted = torch.arange(len(one), device=device)
         there, back = (F.cross_entropy(table, wanted, reduction="sum") for table in (cosines, cosines.T))
-        return (there + back) / 2 + routing.cost(len(one))
+        return (there + back) / 2
 
     def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         return match_pairs(Embedder(model, self.tokenizer), self.validation, pulse)
 
 
-def pool_states(model: Model, inputs: Inputs, probe: Probe | None = None) -> Tensor:
+def pool_states(model: Model, inputs: Inputs) -> Tensor:
     """The mean of each row's states, at unit length: (rows, width)."""
-    return Recipe().vector(model.features(inputs.watch(probe)), inputs.real)
+    return Recipe().vector(model.features(inputs), inputs.real)
 
 
 def match_pairs(embedder: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ whatever the tokens are. With `carry`, the text is read in one go instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
@@ -38,8 +38,7 @@ from regard.tasks.documents import DocumentTaskSpec, Span, fits, full_rows, leng
 from regard.tasks.embedding import Embedder
 from regard.tasks.entropy import cross_entropy, losses
 from regard.tasks.measures import ratio
-from regard.tasks.routing import BALANCE, Routing
-from regard.tasks.task import Pulse, Task, one_stack
+from regard.tasks.task import Place, Pulse, Task, one_stack
 
 WINDOWS = 16_384  # tokens that are evaluated at once
 ROWS = 32  # documents that are read side by side
@@ -48,12 +47,13 @@ ROWS = 32  # documents that are read side by side
 class LanguageTaskSpec(DocumentTaskSpec):
     """Learn to predict the next token of documents."""
 
+    measures: ClassVar[Mapping[str, bool]] = {"loss": False, "perplexity": False, "bits_per_byte": False}
     kind: Literal["language"] = "language"
     writes: ClassVar[bool] = True
     context: Size = 256  # tokens in a row
     stride: Size | None = None  # between the windows of an evaluation; half the context, unless given
     carry: bool = False  # a row goes on from the state that the batch before left: for recurrences
-    balance: Rate = BALANCE  # the weight of an even use of experts
+    balance: Rate = 0.01  # the weight of an even use of experts; train.costs.balance is for every task
 
     @property
     def closing(self) -> tuple[Literal["end", "separator"], ...]:
@@ -116,6 +116,13 @@ class LanguageTask(Task[LanguageBatch]):
         self.rows = max(1, batches.tokens // spec.context)
         self.state: Progress | None = None  # where each row stopped, with carry
 
+    def batches(
+        self, epoch: int, position: int, rank: int = 0, ranks: int = 1
+    ) -> Generator[Place[LanguageBatch], None, None]:
+        if self.spec.carry and ranks > 1:
+            raise SpecError(f"task.carry: a text is read on and on, and {ranks} processes share it", "task.carry=false")
+        return super().batches(epoch, position, rank, ranks)
+
     def order(self, epoch: int) -> Iterator[tuple[list[list[Span]], float]]:
         if self.spec.carry:
             return self._streams(epoch)
@@ -148,19 +155,20 @@ class LanguageTask(Task[LanguageBatch]):
         return batch.size
 
     def loss(self, model: Model, batch: LanguageBatch) -> Tensor:
-        routing = self.route(model, self.spec.balance)
         if not self.spec.carry:
-            return entropy(model, batch, routing) + routing.cost(batch.size)
+            return entropy(model, batch)
         if self.state is None or batch.fresh is None or self.state.rows != len(batch.targets):
             self.state = model.start(len(batch.targets))
         elif bool(batch.fresh.any()):
             self.state = renew(self.state, model.start(len(batch.targets)), batch.fresh.to(model.device))
-        found = carry_state(model, batch, self.state, routing) + routing.cost(batch.size)
-        return found
+        return carry_state(model, batch, self.state)
+
+    @property
+    def costs(self) -> Mapping[str, float]:
+        return {"balance": self.spec.balance}
 
     def settle(self) -> None:
         """Cut the graph between two batches; where in its document a row stands doesn't matter to a recurrence."""
-        super().settle()
         if self.state is not None:
             self.state = self.state.detach()
             self.state.recount()
@@ -219,13 +227,12 @@ def make_rows(rows: Sequence[Sequence[Span]], sequence: Any, pad: int, carry: bo
     return LanguageBatch(inputs, padding.fill(targets, pad), fresh, sum(map(len, tokens)))
 
 
-def entropy(model: Model, batch: LanguageBatch, routing: Routing | None = None, keep: Tensor | None = None) -> Tensor:
+def entropy(model: Model, batch: LanguageBatch, keep: Tensor | None = None) -> Tensor:
     """The sum of cross-entropies over a batch; of both directions' mean, where there are two."""
     device = model.device
     inputs, targets = batch.inputs.to(device), batch.targets.to(device)
-    probe = None if routing is None else routing.probe
     kept = inputs.real if keep is None else keep.to(device)
-    factors = model.factors(inputs.watch(probe), kept)
+    factors = model.factors(inputs, kept)
     if factors.vectors.dim() == 2:
         return cross_entropy(factors, targets[kept])
     ahead, behind = (factors.only(direction) for direction in (0, 1))
@@ -238,10 +245,10 @@ def entropy(model: Model, batch: LanguageBatch, routing: Routing | None = None, 
     return found / 2
 
 
-def carry_state(model: Model, batch: LanguageBatch, state: Progress, routing: Routing) -> Tensor:
+def carry_state(model: Model, batch: LanguageBatch, state: Progress) -> Tensor:
     """The same, from a state that is moved on."""
     inputs = batch.inputs.to(model.device)
-    features = model.advance(inputs.watch(routing.probe), state)
+    features = model.advance(inputs, state)
     return cross_entropy(model.scored(features[inputs.real]), batch.targets.to(model.device)[inputs.real])
 
 

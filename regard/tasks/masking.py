@@ -17,7 +17,6 @@ from torch import Tensor
 from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
 from regard.core.padding import Padding
-from regard.core.probe import Probe
 from regard.core.spec import Answers, Rate, Size
 from regard.data.batches import BatchSpec
 from regard.data.lexicon import Lexicon
@@ -42,6 +41,7 @@ class MaskingTaskSpec(DocumentTaskSpec):
 
     special: ClassVar[tuple[str, ...]] = (MASK,)
     answers: ClassVar[Answers | None] = "words"
+    measures: ClassVar[Mapping[str, bool]] = {"loss": False, "perplexity": False, "accuracy": True}
     kind: Literal["masking"] = "masking"
     context: Size = 128  # tokens in a row
     share: Rate = 0.15  # of the tokens that are chosen
@@ -105,8 +105,7 @@ class MaskingTask(Task[MaskingBatch]):
         return max(1, len(batch.answers))
 
     def loss(self, model: Model, batch: MaskingBatch) -> Tensor:
-        routing = self.route(model)
-        return entropy(model, batch, routing.probe) + routing.cost(self.size(batch))
+        return entropy(model, batch)
 
     def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         return assess(model, self.tokenizer, self.validation, self.spec, pulse)
@@ -141,10 +140,10 @@ def words(tokens: Tensor, ordinary: Tensor, tokenizer: Tokenizer) -> Tensor:
     return ((begins | after_other).flatten().cumsum(0) - 1).view_as(tokens)
 
 
-def entropy(model: Model, batch: MaskingBatch, probe: Probe | None = None) -> Tensor:
+def entropy(model: Model, batch: MaskingBatch) -> Tensor:
     """The sum of cross-entropies over the chosen tokens."""
     device = model.device
-    factors = model.factors(batch.inputs.to(device).watch(probe), batch.chosen.to(device))
+    factors = model.factors(batch.inputs.to(device), batch.chosen.to(device))
     return cross_entropy(factors, batch.answers.to(device))
 
 

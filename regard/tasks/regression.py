@@ -17,7 +17,6 @@ from torch import Tensor
 from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
 from regard.core.padding import Padding
-from regard.core.probe import Probe
 from regard.data.batches import BatchSpec
 from regard.data.column import ColumnSpec
 from regard.data.lexicon import Lexicon
@@ -37,6 +36,7 @@ class RegressionTaskSpec(TaskSpec):
 
     form: ClassVar[Form] = "series"
     words: ClassVar[bool] = False
+    measures: ClassVar[Mapping[str, bool]] = {"error": False}
     kind: Literal["regression"] = "regression"
 
     def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
@@ -94,9 +94,9 @@ def collect(
     return RegressionBatch(Inputs(numbers, Padding([len(row) for row in rows])), torch.tensor(list(targets)))
 
 
-def guess(model: Model, batch: RegressionBatch, probe: Probe | None = None) -> Tensor:
+def guess(model: Model, batch: RegressionBatch) -> Tensor:
     """What the model makes of each series: (rows,)."""
-    found: Tensor = model(batch.inputs.to(model.device).watch(probe))[:, 0]
+    found: Tensor = model(batch.inputs.to(model.device))[:, 0]
     return found
 
 
@@ -116,9 +116,7 @@ class RegressionTask(Task[RegressionBatch]):
         return len(batch.targets)
 
     def loss(self, model: Model, batch: RegressionBatch) -> Tensor:
-        routing = self.route(model)
-        guesses = guess(model, batch, routing.probe)
-        return F.mse_loss(guesses, batch.targets.to(model.device), reduction="sum") + routing.cost(self.size(batch))
+        return F.mse_loss(guess(model, batch), batch.targets.to(model.device), reduction="sum")
 
     def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         return Regressor(model).measure(self.validation, pulse)

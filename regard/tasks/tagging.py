@@ -19,7 +19,6 @@ from torch import Tensor
 
 from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
-from regard.core.probe import Probe
 from regard.core.spec import Answers, EmbeddingSpec, Rate, Size, Spec
 from regard.core.stack import StackSpec
 from regard.data.batches import BatchSpec, pad_rows
@@ -71,6 +70,7 @@ class TaggingTaskSpec(TaskSpec):
 
     form: ClassVar[Form] = "tags"
     answers: ClassVar[Answers | None] = "tags"
+    measures: ClassVar[Mapping[str, bool]] = {"accuracy": True, "macro_f1": True}
     kind: Literal["tagging"] = "tagging"
     spelling: SpellingSpec | None = None
     forget: Rate = 0.0  # of the words, read as unknown while training, so that spelling and context must do
@@ -232,10 +232,8 @@ class TaggingTask(Task[TaggingBatch]):
         return len(batch.tags)
 
     def loss(self, model: Model, batch: TaggingBatch) -> Tensor:
-        routing = self.route(model)
-        logits, tags = score_tags(model, batch, routing.probe), batch.tags.to(model.device)
-        found = F.cross_entropy(logits, tags, reduction="sum", label_smoothing=self.spec.smoothing)
-        return found + routing.cost(len(tags))
+        logits, tags = score_tags(model, batch), batch.tags.to(model.device)
+        return F.cross_entropy(logits, tags, reduction="sum", label_smoothing=self.spec.smoothing)
 
     def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         found = Tagger(model, self.lexicon, self.spec).measure(self.validation, pulse)
@@ -253,9 +251,9 @@ def words_of(letters: Sequence[int]) -> list[list[int]]:
     return words[:-1]
 
 
-def score_tags(model: Model, batch: TaggingBatch, probe: Probe | None = None) -> Tensor:
+def score_tags(model: Model, batch: TaggingBatch) -> Tensor:
     """The scores of each word's tags: (words, tags)."""
-    logits: Tensor = model(batch.inputs.to(model.device).watch(probe))
+    logits: Tensor = model(batch.inputs.to(model.device))
     return logits.flatten(0, 1)[batch.first.to(model.device)]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from random import Random
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -24,7 +25,6 @@ from regard.data.sieve import Row
 from regard.data.tokenizer import Tokenizer
 from regard.decode.pipeline import Pipeline
 from regard.errors import SpecError
-from regard.tasks.routing import BALANCE, Routing
 
 B = TypeVar("B")
 Pulse = Callable[[], None]  # called now and then in long work; it may raise to end it
@@ -39,6 +39,8 @@ class TaskSpec(Spec):
     words: ClassVar[bool] = True  # whether it reads or writes words; without, no tokenizer is learned
     special: ClassVar[tuple[str, ...]] = ()  # tokens that it needs beside the usual ones
     answers: ClassVar[Answers | None] = None  # what its head gives, where families have heads of their own for that
+    # numbers that its evaluations report, each with whether more of it is better: a run file may name one as its goal
+    measures: ClassVar[Mapping[str, bool]] = {}
     writes: ClassVar[bool] = False  # what it learned is used by writing text, token by token
 
     def adapt_to(self, model: ModelSpec) -> Self:
@@ -115,7 +117,7 @@ class Place(Generic[B]):
 class Task(ABC, Generic[B]):
     """One thing to learn from one corpus."""
 
-    goal: ClassVar[str]  # the measure that says which checkpoint is best
+    goal: ClassVar[str]  # the measure that says which checkpoint is best, unless the run file names another
     rising: ClassVar[bool]  # whether more of it is better
     sorted_by: ClassVar[tuple[str, ...]] = ()  # columns whose lengths say which samples share a batch
 
@@ -123,7 +125,6 @@ class Task(ABC, Generic[B]):
         self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
         # a run reads texts as it learns to, whatever the template of a tokenizer of others says
         self.lexicon, self.columns = replace(prepared.lexicon, foreign=False), prepared.columns
-        self.routing: Routing | None = None  # of the batch that is being learned from
         self.validation = prepared.samples("validation") if prepared.has("validation") else []
 
     @property
@@ -131,15 +132,19 @@ class Task(ABC, Generic[B]):
         """The one, for tasks with words of one language."""
         return self.lexicon.tokenizer
 
-    def batches(self, epoch: int, position: int) -> Generator[Place[B], None, None]:
+    def batches(self, epoch: int, position: int, rank: int = 0, ranks: int = 1) -> Generator[Place[B], None, None]:
         """Batches from a place in the order on, for ever, made ahead of the model.
 
-        What is in one, and what chance does to it, follows from its place alone.
+        What is in one, and what chance does to it, follows from its place alone. Where there are several ranks, each
+        takes one batch of as many at a time, and the place is that of the last of them: the same for all.
         """
 
         def make_all() -> Iterator[Place[B]]:
-            for number, place, (chosen, share) in endless(self.order, epoch, position):
+            places = endless(self.order, epoch, position)
+            while group := list(islice(places, ranks)):
+                number, place, (chosen, _) = group[rank]
                 batch = self.make_batch(chosen, Random(f"{self.seed}/{number}/{place}"))
+                number, place, (_, share) = group[-1]
                 yield Place(number, place, batch, share)
 
         return ahead(make_all())
@@ -157,7 +162,10 @@ class Task(ABC, Generic[B]):
 
     @abstractmethod
     def loss(self, model: Model, batch: B) -> Tensor:
-        """The sum over what is predicted, so that batches of different sizes can be added up."""
+        """The sum over what is predicted, so that batches of different sizes can be added up.
+
+        What the model's parts cost beside that, such as an uneven use of experts, is added by whoever trains.
+        """
 
     @abstractmethod
     def size(self, batch: B) -> int:
@@ -171,16 +179,13 @@ class Task(ABC, Generic[B]):
     def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         """Measures on the samples that were kept for validation."""
 
-    def route(self, model: Model, weight: float = BALANCE) -> Routing:
-        """Watch the experts of a model through a batch: its probe goes into each call, and its cost into the loss."""
-        self.routing = Routing(model, weight)
-        return self.routing
+    @property
+    def costs(self) -> Mapping[str, float]:
+        """Weights that this task gives to what the model's parts report as costs; the others have their usual ones."""
+        return {}
 
     def settle(self) -> None:
         """A batch's gradient was taken."""
-        if self.routing is not None:
-            self.routing.steer()
-            self.routing = None
 
     def memory(self) -> Mapping[str, Tensor]:
         """What the next batch needs to know of this one, for a checkpoint."""

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from regard.core.inputs import Inputs
 from regard.core.model import Factors, Model, ModelSpec
-from regard.core.probe import Probe
 from regard.core.spec import Rate
 from regard.data.batches import Batch, BatchSpec, make_batch
 from regard.data.column import ColumnSpec
@@ -44,6 +43,13 @@ class TranslationTaskSpec(TaskSpec):
 
     form: ClassVar[Form] = "pairs"
     writes: ClassVar[bool] = True
+    measures: ClassVar[Mapping[str, bool]] = {
+        "loss": False,
+        "perplexity": False,
+        "bleu": True,
+        "chrf": True,
+        "exact": True,
+    }
     kind: Literal["translation"] = "translation"
     smoothing: Rate = 0.1  # of the target's probability, shared among all words
     search: Search = Search()  # how validation translates while training goes on
@@ -160,9 +166,8 @@ class TranslationTask(Task[Batch]):
         return batch.tokens
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        routing = self.route(model)
-        found = predict(model, batch, self.lexicon.tokenizers[1], routing.probe)
-        return cross_entropy(found.factors, found.targets, self.spec.smoothing) + routing.cost(batch.tokens)
+        found = predict(model, batch, self.lexicon.tokenizers[1])
+        return cross_entropy(found.factors, found.targets, self.spec.smoothing)
 
     def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         translator = self.spec.pipeline(model, self.lexicon)
@@ -187,7 +192,7 @@ class Predictions:
     sizes: list[int]  # of each row
 
 
-def predict(model: Model, batch: Batch, tokenizer: Tokenizer, probe: Probe | None = None) -> Predictions:
+def predict(model: Model, batch: Batch, tokenizer: Tokenizer) -> Predictions:
     """The predictions of a batch; `tokenizer`: the target's, for a decoder alone, which reads both in one."""
     device = model.device
     if model.encoder is None:
@@ -195,9 +200,9 @@ def predict(model: Model, batch: Batch, tokenizer: Tokenizer, probe: Probe | Non
         memory = None
     else:
         whole, kept = batch.target, batch.target.real[:, 1:]
-        memory = batch.source.to(device).watch(probe)
+        memory = batch.source.to(device)
     sizes, kept, whole = kept.sum(1).tolist(), kept.to(device), whole.to(device)
-    inputs = replace(whole.without_last(), memory=memory, probe=probe)
+    inputs = replace(whole.without_last(), memory=memory)
     return Predictions(model.factors(inputs, kept), whole.tokens[:, 1:][kept], sizes)
 
 

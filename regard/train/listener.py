@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,8 @@ from regard.errors import DataError
 from regard.host.files import aside
 
 if TYPE_CHECKING:
-    from regard.train.trainer import Moment, TrainSpec
+    from regard.train.moment import Moment
+    from regard.train.spec import TrainSpec
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Step:
     tokens: int  # so far
     seconds: float
     tokens_per_second: float
+    costs: Mapping[str, float] = field(default_factory=dict)  # what parts of the model reported, by name, unweighted
 
 
 class Listener:
@@ -67,7 +69,8 @@ class Journal(Listener):
         self.file = self.path.open("a", buffering=1)
 
     def on_step(self, step: Step, moment: Moment) -> None:
-        self.file.write(json.dumps({"event": "step"} | asdict(step)) + "\n")
+        told = {name: value for name, value in asdict(step).items() if name != "costs" or value}
+        self.file.write(json.dumps({"event": "step"} | told) + "\n")
 
     def on_evaluation(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
         told = {"event": "evaluation", "step": moment.step, "seconds": moment.seconds, "best": best, **measures}
@@ -116,6 +119,8 @@ class Board(Listener):
     def on_step(self, step: Step, moment: Moment) -> None:
         for name in ("loss", "rate", "gradient", "tokens_per_second"):
             self.writer.add_scalar(f"train/{name}", vars(step)[name], step.step)
+        for name, value in step.costs.items():
+            self.writer.add_scalar(f"costs/{name}", value, step.step)
 
     def on_evaluation(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
         for name, value in measures.items():

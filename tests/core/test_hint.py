@@ -18,7 +18,7 @@ from regard.parts.feedforward import FeedForward
 from regard.runs.spec import RunSpec
 from regard.train.optimizer import AdamW
 from regard.train.schedule import Cosine
-from regard.train.trainer import TrainSpec
+from regard.train.spec import TrainSpec
 
 GPT2, GRU = families()["gpt2"].settings, families()["rnn"].settings
 

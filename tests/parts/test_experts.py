@@ -103,7 +103,7 @@ def test_steering_the_bias_evens_the_load() -> None:
     x = torch.randn(40, 50, WIDTH) + 1  # a common direction, so that some experts are liked by all
     before = reported(mixture, x)["part.load"]
     for _ in range(300):
-        mixture.steer(reported(mixture, x)["part.load"], speed=0.01)
+        mixture.steer({"load": reported(mixture, x)["part.load"]}, speed=0.01)
     after = reported(mixture, x)["part.load"]
     assert after.std() < 0.1 * before.std()
 

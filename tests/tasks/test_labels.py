@@ -29,7 +29,8 @@ from regard.tasks.tagging import RAW, SpellingSpec, Tagger, TaggingTaskSpec, pie
 from regard.tasks.task import TaskSpec
 from regard.train.optimizer import AdamW
 from regard.train.schedule import Constant
-from regard.train.trainer import Trainer, TrainSpec
+from regard.train.spec import TrainSpec
+from regard.train.trainer import Trainer
 
 LABELS = "fine film\tgood\nfine fine film\tgood\ndull film\tbad\ndull dull film\tbad\n"
 

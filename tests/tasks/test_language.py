@@ -20,9 +20,11 @@ from regard.data.tokenizer import TokenizerSpec
 from regard.models import preset
 from regard.tasks.documents import Span, pack
 from regard.tasks.language import LanguageBatch, LanguageTask, LanguageTaskSpec, assess, chunks, divide, windows
+from regard.train.costs import Costs
 from regard.train.optimizer import AdamW
 from regard.train.schedule import Constant
-from regard.train.trainer import Trainer, TrainSpec
+from regard.train.spec import TrainSpec
+from regard.train.trainer import Trainer
 
 DOCUMENTS = ["abcabc", "a", "cab" * 9, "bacb", "abc" * 5, "c"]
 
@@ -259,14 +261,21 @@ def test_packing_leaves_no_room_but_at_the_ends() -> None:
     assert sizes == [3, 4, 4, 4, 2]
 
 
+def charge(task: LanguageTask, model: Model, batch: LanguageBatch) -> float:
+    """A batch's loss with what the model's parts cost, as training reckons it."""
+    costs = Costs(model, task.costs)
+    with costs.watch():
+        loss = task.loss(model, batch)
+    return float(costs.charge(loss, batch.size))
+
+
 @torch.no_grad()
 def test_experts_are_kept_evenly_used(prepared: Prepared) -> None:
     torch.manual_seed(1)
     size = len(prepared.lexicon.tokenizer)
     model = preset("mixtral-8x7b", vocabulary=size, width=16, depth=1, heads=2, kv_heads=1, hidden=8).build().train()
     batch = epoch(learn(prepared))[0]
-    with_cost = float(learn(prepared, balance=0.5).loss(model, batch))
-    without = float(learn(prepared, balance=0.0).loss(model, batch))
+    with_cost, without = (charge(learn(prepared, balance=balance), model, batch) for balance in (0.5, 0.0))
     assert with_cost - without >= 0.5 * batch.size * 0.99  # an even use costs 1, an uneven one more
 
 

@@ -27,7 +27,8 @@ from regard.tasks.task import Pulse, TaskSpec
 from regard.tasks.translation import TranslationTaskSpec, in_one, predict
 from regard.train.optimizer import AdamW
 from regard.train.schedule import Linear
-from regard.train.trainer import Trainer, TrainSpec
+from regard.train.spec import TrainSpec
+from regard.train.trainer import Trainer
 
 
 def ready(task: TaskSpec, corpus: dict[str, object], folder: Path, pieces: str = "given") -> Prepared:

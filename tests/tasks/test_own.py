@@ -34,7 +34,9 @@ from regard.runs.verify import verify
 from regard.tasks.task import TaskSpec
 from regard.train.checkpoint import Checkpoint, Store
 from regard.train.listener import Listener, Step
-from regard.train.trainer import Moment, Trainer, TrainSpec
+from regard.train.moment import Moment
+from regard.train.spec import TrainSpec
+from regard.train.trainer import Archive, Trainer
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +91,8 @@ def trainer(case: Case, folder: Path, store: Path, listener: Listener, steps: in
     model = case.task.fit_model(case.model, prepared.lexicon).build()
     spec = TrainSpec.parse({"steps": steps, "save": 4, "evaluate": 4, "optimizer": {"kind": "adamw", "rate": 0.003}})
     learner = case.task.build(prepared, BatchSpec(tokens=32), 1)
-    identity = {"task": case.task.model_dump()}
-    return Trainer(model, learner, spec, [listener], Store(store), prepared.lexicon.files(), identity)
+    archive = Archive(Store(store), prepared.lexicon.files(), {"task": case.task.model_dump()})
+    return Trainer(model, learner, spec, [listener], archive)
 
 
 def newest(store: Path) -> Checkpoint:

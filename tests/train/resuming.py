@@ -20,7 +20,7 @@ import torch
 from regard.data.prepared import Prepared
 from regard.runs.folder import Run
 from regard.train.listener import Listener, Step, history
-from regard.train.trainer import Moment
+from regard.train.moment import Moment
 from tests.train.killing import forked
 from tests.train.small import begun, document, trainer
 

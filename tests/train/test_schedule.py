@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from regard.errors import SpecError
+from regard.train.moment import Moment, Spent
 from regard.train.schedule import ScheduleSpec
-from regard.train.trainer import Moment, Spent, TrainSpec
+from regard.train.spec import TrainSpec
 
 KINDS = sorted(ScheduleSpec.kinds)
 

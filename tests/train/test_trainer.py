@@ -30,7 +30,9 @@ from regard.runs.resolve import resolve
 from regard.tasks.translation import TranslationTask
 from regard.train.checkpoint import Store
 from regard.train.listener import Listener, Step, history
-from regard.train.trainer import Moment, Trainer, TrainSpec
+from regard.train.moment import Moment
+from regard.train.spec import TrainSpec
+from regard.train.trainer import Trainer
 from tests.train.small import begun, document, trainer
 
 ROOT = Path(__file__).parent.parent.parent
@@ -577,7 +579,7 @@ def test_an_error_at_the_start_leaves_no_display_on(tmp_path: Path) -> None:
     assert told == ["one began", "one ended"]
     ready = trainer(run, Told("one"))
 
-    def broken(epoch: int, position: int) -> Any:
+    def broken(epoch: int, position: int, rank: int = 0, ranks: int = 1) -> Any:
         raise RegardError("no batch")
         yield
 
