@@ -77,7 +77,7 @@ def test_transformers_translates_alike_with_auto_classes_alone(run: Path, sent: 
 def test_the_folder_translates_here_too(run: Path, sent: Path) -> None:
     before, after = load(str(run)), load(str(sent))
     # a folder of others scores as transformers does, unless it is told otherwise
-    how = {"beam": 3, "length": "gnmt", "alpha": 0.6, "until": "sure", "maximum": 30}
+    how = {"beam": 3, "length": "gnmt", "alpha": 0.6, "until": "sure", "max_tokens": 30}
     for sentence in SENTENCES:
         one, other = (side.translate(sentence, **how) for side in (before, after))
         assert (one.text, one.tokens, one.source_tokens) == (other.text, other.tokens, other.source_tokens)
@@ -90,7 +90,7 @@ def test_a_folder_is_kept_as_a_run_and_goes_out_as_it_came_in(run: Path, sent: P
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["run"] == str(tmp_path / "kept")
     kept, before = load(str(tmp_path / "kept")), load(str(run))
-    how = {"beam": 1, "maximum": 30}
+    how = {"beam": 1, "max_tokens": 30}
     texts = [[side.translate(text, **how).text for text in SENTENCES] for side in (kept, before)]
     assert texts[0] == texts[1]
     done = regard("export", str(tmp_path / "kept"), str(tmp_path / "again"))
@@ -201,7 +201,7 @@ def test_ctranslate2_translates_alike(tmp_path: Path, kind: str) -> None:
     assert done.returncode == 0, done.stderr
     ours, theirs = load(str(run)), engine.Translator(str(tmp_path / "ct2"), intra_threads=1)
     sentences = [pair.source for pair in islice(pairs("test"), 200)]
-    mine = [best[0] for best in ours.translate_all(sentences, Search(beam=1, maximum=30))]
+    mine = [best[0] for best in ours.translate_all(sentences, Search(beam=1, max_tokens=30))]
     pieces = [item.source_tokens for item in mine]
     found = theirs.translate_batch(pieces, beam_size=1, max_decoding_length=30, min_decoding_length=0)
     assert len(sentences) == 200

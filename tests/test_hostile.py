@@ -119,7 +119,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 def translated(tiny: Tiny) -> None:
     """Load a translator, and use it."""
-    loaded(str(tiny.folder), "cpu").translate("a man", beam=1, maximum=2)
+    loaded(str(tiny.folder), "cpu").translate("a man", beam=1, max_tokens=2)
 
 
 def restored(tiny: Tiny) -> None:

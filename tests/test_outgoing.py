@@ -201,7 +201,7 @@ def test_opus_mt_goes_out_with_a_tokenizer_that_works_trained_further_or_not(tmp
     tokenizer = MarianTokenizer.from_pretrained(tmp_path / "out")
     theirs, ours = MarianMTModel.from_pretrained(tmp_path / "out").eval(), load(str(tmp_path / "run"))
     for text in TEXTS[:6:2]:
-        mine = ours.translate(text, beam=1, maximum=8)
+        mine = ours.translate(text, beam=1, max_tokens=8)
         words = tokenizer([text], return_tensors="pt")
         assert tokenizer.convert_ids_to_tokens(words["input_ids"][0]) == mine.source_tokens
         found = theirs.generate(**words, num_beams=1, max_new_tokens=8)[0]  # without gradients by itself

@@ -471,7 +471,7 @@ def test_every_role_can_be_filled_from_outside(tmp_path: Path) -> None:
     (tmp_path / "pairs").write_text("a b -> b a\nc d -> d c\na c -> c a\n" * 20)
     tree = {
         "uses": ["own.py"],
-        "task": {"kind": "own-task", "metrics": ["own-metric"], "search": {"filters": ["own-filter"], "maximum": 3}},
+        "task": {"kind": "own-task", "metrics": ["own-metric"], "search": {"filters": ["own-filter"], "max_tokens": 3}},
         "data": str(tmp_path),
         "corpus": {"kind": "own-corpus", "reader": {"kind": "own-reader", "path": "pairs"}},
         "tokenizer": {"pieces": "character"},
@@ -491,7 +491,7 @@ def test_every_role_can_be_filled_from_outside(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (tmp_path / "text").write_text("a b\n")
     for letter in "ab":
-        words = ("--set", f"filters=[{{kind: own-filter, letter: {letter}}}]", "--set", "maximum=3")
+        words = ("--set", f"filters=[{{kind: own-filter, letter: {letter}}}]", "--set", "max_tokens=3")
         done = run(*plugin, "translate", tmp_path / "run", tmp_path / "text", *words)
         assert done.stdout.strip() == 3 * letter, done.stderr
     done = run(*plugin, "export", tmp_path / "run", tmp_path / "size", "--to", "own-target")

@@ -122,14 +122,14 @@ def test_a_model_without_attention_says_that_it_sees_one_vector(tmp_path: Path) 
 def test_what_a_limit_cut_and_which_words_are_missing_is_told(run: Path) -> None:
     """On standard error with the lines, and in the JSON of each."""
     lines = "She sleeps.\n\nI like the green cat.\n"
-    words = ["--set", "maximum=1", "--set", "minimum=1", "--json"]
+    words = ["--set", "max_tokens=1", "--set", "min_tokens=1", "--json"]
     done = typed(lines, "translate", str(run), *words)
-    assert "2 lines (numbers 1, 3): cut by a limit; --set maximum=N" in done.stderr
+    assert "2 lines (numbers 1, 3): cut by a limit; --set max_tokens=N" in done.stderr
     assert [line.get("cut") for line in told(done)] == ["maximum", None, "maximum"]
     owed = typed(lines, "translate", str(run), *words, "--require", "la maison verte")
     assert "2 lines (numbers 1, 3): a required word is missing" in owed.stderr
     assert [line.get("met") for line in told(owed)] == [False, None, False]
-    assert "cut by a limit" in regard("eval", str(run), "--set", "maximum=1", "--set", "minimum=1").stderr
+    assert "cut by a limit" in regard("eval", str(run), "--set", "max_tokens=1", "--set", "min_tokens=1").stderr
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_a_limit_cut_and_which_words_are_missing_is_told(run: Path) -> None
         (["--set", "groups=5", "--require", "maison"], "groups"),
         (["--set", "sample=true", "--require", "maison"], "sample"),
         (
-            ["--set", "no_repeat=1", "--set", "minimum=5000"],
+            ["--set", "no_repeat=1", "--set", "min_tokens=5000"],
             "no_repeat=1 and that special tokens aren't text",
         ),
     ],

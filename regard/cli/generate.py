@@ -43,7 +43,7 @@ def generate(
     from regard.config import assignments
 
     keep_memory()
-    given: dict[str, Any] = {"top_p": top_p, "maximum": tokens, "seed": seed}
+    given: dict[str, Any] = {"top_p": top_p, "max_tokens": tokens, "seed": seed}
     if temperature is not None:
         given |= {"sample": temperature > 0, "temperature": temperature or 1.0}
     how = {name: value for name, value in given.items() if value is not None} | assignments(settings or [])

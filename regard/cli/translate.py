@@ -83,7 +83,7 @@ def translate_lines(
                 advance()
             sys.stdout.flush()
     if cut:
-        print(f"regard: {count_lines(cut)}: cut by a limit; --set maximum=N allows more", file=sys.stderr)
+        print(f"regard: {count_lines(cut)}: cut by a limit; --set max_tokens=N allows more", file=sys.stderr)
     if unmet:
         print(f"regard: {count_lines(unmet)}: a required word is missing", file=sys.stderr)
 

@@ -8,7 +8,7 @@ spec, a mapping with a `kind`, or the bare kind.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
@@ -77,6 +77,7 @@ class Spec(BaseModel, metaclass=SpecType):
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     usual: ClassVar[str | None] = None  # the kind of settings that name none
+    renamed: ClassVar[Mapping[str, str]] = {}  # settings that earlier versions called otherwise: old name, new name
     kind: str
 
     @classmethod
@@ -100,7 +101,13 @@ class Spec(BaseModel, metaclass=SpecType):
 
     def replace(self, **settings: Any) -> Self:
         """This spec with other settings, validated again."""
-        return self.parse({**self.fields(), **settings})
+        return self.parse({**self.fields(), **self.rename(settings)})
+
+    @classmethod
+    def rename(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings by the names that they have now; what is given by both names is refused later."""
+        old = {name: new for name, new in cls.renamed.items() if name in settings and new not in settings}
+        return {old.get(name, name): value for name, value in settings.items()}
 
     @model_serializer(mode="plain")
     def fields(self) -> dict[str, Any]:
@@ -127,6 +134,7 @@ class Spec(BaseModel, metaclass=SpecType):
         chosen = fitting[kind]
         if chosen is not cls:
             return chosen.model_validate(value)
+        value = cls.rename(value)
         strange = [name for name in value if name not in cls.model_fields]
         if not strange:
             return handler(value)

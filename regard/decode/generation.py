@@ -110,9 +110,9 @@ class Generation:
         """Settings of a search whose decoder has read one token when it begins."""
         most, least = self.most(1), self.minimum(1)
         # a text that the limit cuts has one token more where the end isn't forced: theirs has no end then
-        limit = {} if most is None else {"maximum": max(1, most - self.closing)}
-        least = min(least, limit.get("maximum", least))
-        return dict(self.search) | ({"minimum": least} if least else {}) | limit
+        limit = {} if most is None else {"max_tokens": max(1, most - self.closing)}
+        least = min(least, limit.get("max_tokens", least))
+        return dict(self.search) | ({"min_tokens": least} if least else {}) | limit
 
 
 @dataclass(frozen=True)

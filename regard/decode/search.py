@@ -30,6 +30,7 @@ class Search(Spec):
     """How to look for the best sentence, or for a random one."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    renamed: ClassVar[Mapping[str, str]] = {"minimum": "min_tokens", "maximum": "max_tokens"}
     kind: Literal["search"] = "search"
     beam: Size = 1  # with sampling, how many samples
     best: Size = 1  # how many hypotheses to return
@@ -50,8 +51,8 @@ class Search(Spec):
     repetition: Positive = 1.0
     no_repeat: Count = 0  # no run of so many tokens twice
     filters: tuple[FilterSpec, ...] = ()  # of any kind, applied in this order
-    minimum: Count | None = None  # tokens before the end; None: as many as the model's own files say, or 0
-    maximum: Size | None = None  # tokens before the end; None: as many as the source suggests, or 200
+    min_tokens: Count | None = None  # tokens before the end; None: as many as the model's own files say, or 0
+    max_tokens: Size | None = None  # tokens before the end; None: as many as the source suggests, or 200
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -59,18 +60,19 @@ class Search(Spec):
             raise ValueError(f"groups: beam {self.beam} is not divisible by groups {self.groups}")
         if self.best > self.beam:
             raise ValueError(f"best: {self.best} hypotheses from a beam of {self.beam}; try beam={self.best}")
-        if self.maximum is not None and (self.minimum or 0) > self.maximum:
-            raise ValueError(f"minimum: at least {self.minimum} tokens and at most {self.maximum}")
+        if self.max_tokens is not None and (self.min_tokens or 0) > self.max_tokens:
+            raise ValueError(f"min_tokens: at least {self.min_tokens} tokens and at most {self.max_tokens}")
         return self
 
     def heed(self, given: Mapping[str, Any]) -> Self:
         """With what a user says; where only one limit is said, the other makes way for it."""
-        chosen = self.replace(minimum=None, maximum=None).replace(**given)
-        least = chosen.minimum if "minimum" in given else self.minimum
-        most = chosen.maximum if "maximum" in given else self.maximum
+        given = self.rename(given)
+        chosen = self.replace(min_tokens=None, max_tokens=None).replace(**given)
+        least = chosen.min_tokens if "min_tokens" in given else self.min_tokens
+        most = chosen.max_tokens if "max_tokens" in given else self.max_tokens
         if least is not None and most is not None and least > most:
-            least, most = (least, least) if "minimum" in given else (most, most)
-        return chosen.replace(minimum=least, maximum=most)
+            least, most = (least, least) if "min_tokens" in given else (most, most)
+        return chosen.replace(min_tokens=least, max_tokens=most)
 
     def norm(self, length: int) -> float:
         """What a sum of log-probabilities is divided by (GNMT: Wu et al. 2016, equation 14)."""
@@ -163,8 +165,8 @@ class BeamBatch(Request):
     def limit(self, sentence: int, demands: Demands) -> int:
         """How many tokens a sentence may have; never fewer than the settings and its prefix make it have."""
         own = None if demands.most is None else demands.most[sentence]
-        most = min((most for most in (self.settings.maximum, own) if most is not None), default=MOST)
-        return max(most, self.settings.minimum or 0, len(demands.prefixes[sentence]) if demands.prefixes else 0)
+        most = min((most for most in (self.settings.max_tokens, own) if most is not None), default=MOST)
+        return max(most, self.settings.min_tokens or 0, len(demands.prefixes[sentence]) if demands.prefixes else 0)
 
     def rank(self) -> list[list[Hypothesis]]:
         """For each sentence its best hypotheses, best first."""

@@ -149,8 +149,8 @@ class Translator(Pipeline):
     ) -> list[list[Translation]]:
         inputs = Inputs.pad([self.read(source) for source in sources], self.source.pad)
         memory = self.scorer.encode(inputs.to(self.scorer.device))
-        if settings.maximum is None:
-            settings = settings.replace(maximum=self.search.maximum)
+        if settings.max_tokens is None:
+            settings = settings.replace(max_tokens=self.search.max_tokens)
         told = self.generation
         never = told.never if self.foreign else special_tokens(self.target)
         demands = (wishes or Wishes()).demands(len(sources), self.target, never)
@@ -177,13 +177,13 @@ class Translator(Pipeline):
 
     def _limit(self, length: int, settings: Search) -> tuple[int, Cut]:
         """The most tokens of a translation, by those of its source, and what it is that allows no more."""
-        most = limit(length) if settings.maximum is None else settings.maximum
+        most = limit(length) if settings.max_tokens is None else settings.max_tokens
         if self.scorer.limit is not None:
             # the token that it begins with takes a place too, and for a decoder alone the whole source does
             room = self.scorer.limit - 1 - (length if isinstance(self.scorer, Prompted) else 0)
             if room < most:
                 return max(1, room), "context"
-        return most, "source" if settings.maximum is None else "maximum"
+        return most, "source" if settings.max_tokens is None else "maximum"
 
     def settings(self, given: Mapping[str, Any]) -> Search:
         """A search with what is given; where nothing is, as the model's own files say, or a beam of five."""

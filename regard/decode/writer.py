@@ -104,11 +104,11 @@ class Stream(Request):
         told = writer.generation
         least, most = told.minimum(len(self.prompt)), told.most(len(self.prompt))
         most = max(MOST, least) if most is None else most
-        given = {"minimum": settings.minimum, "maximum": settings.maximum}
-        usual = settings.replace(minimum=min(least, most), maximum=most)  # as transformers: the most counts
+        given = {"min_tokens": settings.min_tokens, "max_tokens": settings.max_tokens}
+        usual = settings.replace(min_tokens=min(least, most), max_tokens=most)  # as transformers: the most counts
         settings = usual.heed({name: value for name, value in given.items() if value is not None})
-        assert settings.maximum is not None
-        self.settings, self.maximum = settings, settings.maximum
+        assert settings.max_tokens is not None
+        self.settings, self.maximum = settings, settings.max_tokens
         never = told.never if writer.foreign else special_tokens(writer.tokenizer)
         filters = [chosen.build(writer.tokenizer) for chosen in settings.filters]
         demands = Demands(never=never, banned=told.banned, not_first=told.not_first, filters=filters)

@@ -198,7 +198,7 @@ def compare_texts(text: str, tokenizer: Tokenizer, here: list[str], theirs: Thei
 def ask_writer(pipeline: Writer, theirs: Theirs, text: str, on: bool) -> Difference | None:
     words = theirs.read(text)
     with listen(pipeline.model) as heard:
-        found = pipeline.write(text, sample=False, maximum=STEPS + 1 if on else 1)[0]
+        found = pipeline.write(text, sample=False, max_tokens=STEPS + 1 if on else 1)[0]
     first = heard.difference(text, pipeline.tokenizer, theirs, words)
     return first or (compare_texts(text, pipeline.tokenizer, found.tokens, theirs, words) if on else None)
 
@@ -208,7 +208,7 @@ def ask_translator(pipeline: Translator, theirs: Theirs, text: str, on: bool) ->
     joined = isinstance(network, Prompted)  # a decoder alone reads the separator with what it writes
     assert isinstance(network, Prompted | Model)
     with listen(network.model if isinstance(network, Prompted) else network) as heard:
-        found = pipeline.translate(text, beam=1, maximum=STEPS + 1)
+        found = pipeline.translate(text, beam=1, max_tokens=STEPS + 1)
     first = None if joined else heard.difference(text, pipeline.source, theirs, words)
     return first or (compare_texts(text, pipeline.target, found.tokens, theirs, words) if on or joined else None)
 

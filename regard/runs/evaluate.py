@@ -80,7 +80,7 @@ def evaluate(
         search = translator.settings(how)
         measures, texts = evaluate_translator(translator, list_pairs(samples), search, metrics=task.metrics)
         if measures["cut"]:
-            warn(f"{measures['cut']} of {len(texts)} translations were cut by a limit; --set maximum=N allows more")
+            warn(f"{measures['cut']} of {len(texts)} translations were cut by a limit; --set max_tokens=N allows more")
         return Evaluation(task, count, task.report_measures(measures, samples, texts), texts, search)
     if len(nouns) > 1:
         raise InputError(f"{nouns[1]}: only translators make an ensemble", "one run at a time")

@@ -99,7 +99,7 @@ class RunSpec(Spec):
             raise ValueError(f"tokenizer.dropout: only translation cuts words anew, and the task is {self.task.kind}")
         if self.train.goal is not None:
             try:
-                Goal.choose(self.train.goal, self.task.measures)
+                Goal.choose(self.train.goal, self.task.known_measures())
             except SpecError as error:
                 raise ValueError(str(error)) from None
         return self

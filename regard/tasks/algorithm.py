@@ -30,8 +30,8 @@ class AlgorithmTaskSpec(TranslationTaskSpec):
     def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Translator:
         found = super().pipeline(network, lexicon, origin)
         # runs of an earlier version kept 2**16 and meant by it what no maximum means now
-        if found.search.maximum == 2**16:
-            found.search = found.search.replace(maximum=None)
+        if found.search.max_tokens == 2**16:
+            found.search = found.search.replace(max_tokens=None)
         return found
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> AlgorithmTask:

@@ -43,6 +43,10 @@ class TaskSpec(Spec):
     measures: ClassVar[Mapping[str, bool]] = {}
     writes: ClassVar[bool] = False  # what it learned is used by writing text, token by token
 
+    def known_measures(self) -> Mapping[str, bool]:
+        """What its evaluations report as this task is set, each with whether more is better."""
+        return self.measures
+
     def adapt_to(self, model: ModelSpec) -> Self:
         """This task as a model of such a make can learn it."""
         return self

@@ -77,6 +77,9 @@ class TranslationTaskSpec(TaskSpec):
             raise SpecError("tokenizer.shared: a decoder alone reads both languages", "tokenizer.shared=true")
         return model
 
+    def known_measures(self) -> Mapping[str, bool]:
+        return {**self.measures, **{metric.kind: metric.rising for metric in self.metrics}}
+
     @property
     def closing(self) -> tuple[Literal["end", "separator"], ...]:
         return ("separator",) if self.joined else ("end",)

@@ -75,7 +75,7 @@ class Trainer:
         self.archive, self.world = archive or Archive(), world
         self.moment = Moment()
         usual = Goal(task.goal, task.rising)
-        self.goal = usual if spec.goal is None else Goal.choose(spec.goal, task.spec.measures)
+        self.goal = usual if spec.goal is None else Goal.choose(spec.goal, task.spec.known_measures())
         insist_on_costs(model, spec.costs)
         self.costs = Costs(model, {**task.costs, **spec.costs}, world)
         if spec.freeze:

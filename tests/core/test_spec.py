@@ -9,6 +9,7 @@ from regard.core.block import BlockSpec
 from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
 from regard.core.stack import StackSpec
+from regard.decode.search import Search
 from regard.errors import InputError, RegardError, SpecError
 from regard.mixers.attention import Attention
 from regard.mixers.recurrent import Recurrent
@@ -111,3 +112,11 @@ def test_inputs_that_do_not_fit_are_refused() -> None:
 
 def test_a_user_error_carries_its_own_exit_status() -> None:
     assert len({kind.status for kind in (RegardError, SpecError, InputError)}) == 3
+
+
+def test_settings_of_an_earlier_name_are_read_by_their_new_one() -> None:
+    """Run files and checkpoints of earlier versions hold them."""
+    assert Search.parse({"minimum": 2, "maximum": 9}) == Search(min_tokens=2, max_tokens=9)
+    assert Search().replace(maximum=9) == Search(max_tokens=9) == Search().heed({"maximum": 9})
+    with pytest.raises(SpecError, match="maximum"):
+        Search.parse({"maximum": 8, "max_tokens": 9})

@@ -58,13 +58,13 @@ ARRIVALS: list[tuple[int, str, int, dict[str, Any]]] = [
     (2, "ab ab ab ab ab", 1, {"sample": True, "seed": 5, "top_p": 0.9}),
     (3, "", 1, {"sample": False, "no_repeat": 2}),
     (3, "ceg", 3, {"sample": True, "seed": 6, "temperature": 1.5, "repetition": 1.2}),
-    (9, "a", 1, {"sample": False, "minimum": 3}),
+    (9, "a", 1, {"sample": False, "min_tokens": 3}),
     (30, "dd", 1, {"sample": True, "seed": 7}),  # the others have gone
 ]
 
 
 def begin(writer: Writer, prompt: str, samples: int, how: dict[str, Any], slide: bool = False) -> Stream:
-    usual = {"minimum": 7, "maximum": 12} | how
+    usual = {"min_tokens": 7, "max_tokens": 12} | how
     return writer.begin(prompt, writer.search.replace(**usual), [] if slide else ["hh"], samples, slide)
 
 
@@ -128,7 +128,7 @@ def test_all_rows_are_stepped_in_one_call(letters: Tokenizer, monkeypatch: pytes
     writer = Writer(network("gpt2", len(letters)), letters, CONTEXT)
     engine = Engine(writer.network)
     for prompt, samples, most in (("abc", 2, 3), ("d", 1, 5)):
-        engine.admit(begin(writer, prompt, samples, {"minimum": most, "maximum": most}))
+        engine.admit(begin(writer, prompt, samples, {"min_tokens": most, "max_tokens": most}))
         engine.step()
     sizes = [engine.state_bytes]
     while engine.busy:
@@ -142,7 +142,7 @@ def test_all_rows_are_stepped_in_one_call(letters: Tokenizer, monkeypatch: pytes
 def test_a_request_that_slides_disturbs_nobody(name: str, letters: Tokenizer) -> None:
     model = network(name, len(letters))
     writer = Writer(model, letters, 20)
-    many = {"minimum": 60, "maximum": 60}
+    many = {"min_tokens": 60, "max_tokens": 60}
     whats: list[tuple[str, int, dict[str, Any], bool]] = [
         ("abcd", 2, {"seed": 1, **many}, True),
         ("h", 1, {"sample": False, **many}, False),
@@ -164,7 +164,7 @@ def test_a_request_may_bring_another_when_it_has_its_turn(letters: Tokenizer) ->
                 engine.admit(second)
             return super().choose(turn)
 
-    first = Bringing(writer, "abc", writer.search.replace(maximum=5), [], 1, False)
+    first = Bringing(writer, "abc", writer.search.replace(max_tokens=5), [], 1, False)
     engine.admit(first)
     turns: list[tuple[dict[int, Piece], Request]] = []
     while engine.busy:
@@ -176,7 +176,7 @@ def test_a_request_that_cannot_go_on_is_told_so_and_disturbs_nobody(letters: Tok
     """Nine letters come once each, and then only the end is left, which may not come yet."""
     writer = Writer(network("gpt2", len(letters)), letters, CONTEXT)
     engine = Engine(writer.network)
-    first, broken = begin(writer, "ab", 1, {"seed": 3}), begin(writer, "c", 1, {"no_repeat": 1, "minimum": 11})
+    first, broken = begin(writer, "ab", 1, {"seed": 3}), begin(writer, "c", 1, {"no_repeat": 1, "min_tokens": 11})
     last = begin(writer, "abc", 2, {"sample": False})
     pieces: dict[int, list[dict[int, Piece]]] = {0: [], 2: []}
     for step in range(20):
@@ -202,12 +202,12 @@ def translator(name: str, seed: int = 0) -> Model:
 TRANSLATORS = ("transformer-tiny", "seq2seq", "bahdanau", "luong-feed", "mean-pool", "t5-small", "marian-base")
 
 SEARCHES = [
-    Search(maximum=12),
-    Search(maximum=14, sample=True, seed=1),
-    Search(maximum=9, beam=4, best=2),
-    Search(maximum=12, sample=True, beam=3, best=3, seed=2, top_k=5),
-    Search(maximum=10, beam=4, groups=2),
-    Search(maximum=12, beam=3, no_repeat=2),
+    Search(max_tokens=12),
+    Search(max_tokens=14, sample=True, seed=1),
+    Search(max_tokens=9, beam=4, best=2),
+    Search(max_tokens=12, sample=True, beam=3, best=3, seed=2, top_k=5),
+    Search(max_tokens=10, beam=4, groups=2),
+    Search(max_tokens=12, beam=3, no_repeat=2),
 ]
 
 

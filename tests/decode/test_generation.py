@@ -148,20 +148,20 @@ def test_a_limit_that_a_user_says_wins_over_both_of_the_models(tmp_path: Path) -
     saved(tmp_path / "llama", "llama", do_sample=False, min_new_tokens=8, max_new_tokens=12)
     writer = load(str(tmp_path / "llama"))
     assert len(writer.write("w1 w2")[0].tokens) >= 8
-    assert len(writer.write("w1 w2", maximum=5)[0].tokens) == 5
-    assert len(writer.write("w1 w2", minimum=15)[0].tokens) >= 15
-    assert writer.begin("w1 w2", writer.search.replace(minimum=0), [], 1, False).settings.minimum == 0
+    assert len(writer.write("w1 w2", max_tokens=5)[0].tokens) == 5
+    assert len(writer.write("w1 w2", min_tokens=15)[0].tokens) >= 15
+    assert writer.begin("w1 w2", writer.search.replace(min_tokens=0), [], 1, False).settings.min_tokens == 0
     said = regard("generate", str(tmp_path / "llama"), "--prompt", "w1", "--json", "--tokens", "5")
     assert len(json.loads(said.stdout)["tokens"]) == 5
     saved(tmp_path / "marian", "marian", min_length=9, max_length=13)
     pipeline = load(str(tmp_path / "marian"))
-    assert (pipeline.search.minimum, pipeline.search.maximum) == (8, 12)
-    assert pipeline.settings({"maximum": 5}).minimum == 5
-    assert pipeline.settings({"minimum": 20}).maximum == 20
-    assert pipeline.settings({"minimum": 0}).minimum == 0
-    assert len(pipeline.translate(TEXTS[0], maximum=3).tokens) <= 4
-    with pytest.raises(SpecError, match="minimum"):
-        pipeline.settings({"minimum": 9, "maximum": 3})
+    assert (pipeline.search.min_tokens, pipeline.search.max_tokens) == (8, 12)
+    assert pipeline.settings({"max_tokens": 5}).min_tokens == 5
+    assert pipeline.settings({"min_tokens": 20}).max_tokens == 20
+    assert pipeline.settings({"min_tokens": 0}).min_tokens == 0
+    assert len(pipeline.translate(TEXTS[0], max_tokens=3).tokens) <= 4
+    with pytest.raises(SpecError, match="min_tokens"):
+        pipeline.settings({"min_tokens": 9, "max_tokens": 3})
 
 
 @pytest.mark.parametrize("kind", ["marian", "llama"])
@@ -187,7 +187,7 @@ def test_sampling_is_as_the_model_says_unless_the_user_does(tmp_path: Path) -> N
     assert json.loads(said.stdout)["text"] == writer.write("w1", seed=3)[0].text
     greedy = regard("generate", str(tmp_path), "--prompt", "w1", "--json", "--temperature", "0", "--tokens", "3")
     assert len(json.loads(greedy.stdout)["tokens"]) == 3
-    wanted = writer.write("w1", sample=False, temperature=1.0, maximum=3)[0].tokens
+    wanted = writer.write("w1", sample=False, temperature=1.0, max_tokens=3)[0].tokens
     assert [token["token"] for token in json.loads(greedy.stdout)["tokens"]] == wanted
 
 

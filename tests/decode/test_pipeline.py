@@ -85,26 +85,26 @@ def test_a_translation_that_does_not_end_is_stopped_by_the_length_of_its_source(
 @pytest.mark.parametrize("maximum", [3, 90])
 @pytest.mark.parametrize("how", [{"beam": 3}, {"sample": True}], ids=str)
 def test_a_maximum_that_is_asked_for_is_kept_and_what_it_cuts_is_told(maximum: int, how: dict[str, Any]) -> None:
-    for (found,) in endless().translate_all(["a dog", "a cat sees a green dog"], Search(maximum=maximum, **how)):
+    for (found,) in endless().translate_all(["a dog", "a cat sees a green dog"], Search(max_tokens=maximum, **how)):
         assert len(found.tokens) == maximum + 1
         assert found.cut == "maximum"
-    ended = prefer(pipeline(), TOKENIZER.end, 1e4).translate("a dog", maximum=maximum)
+    ended = prefer(pipeline(), TOKENIZER.end, 1e4).translate("a dog", max_tokens=maximum)
     assert ended.cut is None
     assert "cut" not in ended.as_json()
 
 
 def test_a_translators_own_maximum_holds_unless_another_is_given() -> None:
     translator = endless()
-    translator.search = Search(maximum=7)
+    translator.search = Search(max_tokens=7)
     assert len(next(translator.translate_all(["a dog"], Search(beam=2)))[0].tokens) == 8
-    assert len(translator.translate("a dog", maximum=9).tokens) == 10
+    assert len(translator.translate("a dog", max_tokens=9).tokens) == 10
 
 
 def test_a_table_of_positions_cuts_and_says_so() -> None:
     torch.manual_seed(0)
     model = preset("gpt2", width=16, depth=1, heads=2, context=12, vocabulary=len(JOINED)).build().eval()
     translator = Translator(model, JOINED, JOINED)
-    found = translator.translate("the cat sees", maximum=50, minimum=8)
+    found = translator.translate("the cat sees", max_tokens=50, min_tokens=8)
     assert len(found.tokens) - 1 == 12 - 3 - 1  # places, less the source and the separator
     assert found.cut == "context"
 
@@ -140,7 +140,7 @@ def test_a_model_that_does_not_look_says_so_instead_of_failing(kind: str) -> Non
 
 
 def test_a_least_length_is_kept_even_past_that() -> None:
-    found = next(pipeline().translate_all(["a dog"], Search(minimum=50, maximum=60)))
+    found = next(pipeline().translate_all(["a dog"], Search(min_tokens=50, max_tokens=60)))
     assert 50 <= len(found[0].tokens) <= 61
 
 

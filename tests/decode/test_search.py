@@ -61,7 +61,7 @@ WIDE = WORDS**LONGEST  # a beam that forgets nothing
 @pytest.mark.parametrize("name", MODELS)
 @torch.no_grad()
 def test_a_wide_beam_finds_the_best_of_all_sentences(name: str, length: Any) -> None:
-    settings = Search(beam=WIDE, best=4, length=length, maximum=LONGEST)
+    settings = Search(beam=WIDE, best=4, length=length, max_tokens=LONGEST)
     for row, found in enumerate(run(MODELS[name], settings)):
         expected = scored(MODELS[name], row, settings)[:4]
         assert [item.tokens for item in found] == [item.tokens for item in expected]
@@ -74,14 +74,16 @@ def test_a_wide_beam_finds_the_best_of_all_sentences(name: str, length: Any) -> 
 @torch.no_grad()
 def test_greedy_takes_the_best_word_each_time(name: str) -> None:
     model = MODELS[name]
-    for row, (found,) in enumerate(run(model, Search(maximum=12))):
+    for row, (found,) in enumerate(run(model, Search(max_tokens=12))):
         memory, written = model.encode(SOURCES[row : row + 1], VALID[row : row + 1]), [BEGIN]
         while written[-1] != END and len(written) < 13:  # without the state: the prefix is run again
             written.append(int(model(torch.tensor([written]), memory)[0, -1].argmax()))
         assert found.tokens == (written[1:] if written[-1] == END else [*written[1:], END])
 
 
-@pytest.mark.parametrize("settings", [Search(beam=3, best=3, maximum=9), Search(beam=4, groups=2, maximum=9)], ids=str)
+@pytest.mark.parametrize(
+    "settings", [Search(beam=3, best=3, max_tokens=9), Search(beam=4, groups=2, max_tokens=9)], ids=str
+)
 @torch.no_grad()
 def test_a_batch_is_its_sentences_one_by_one(settings: Search) -> None:
     for model in MODELS.values():
@@ -97,7 +99,7 @@ def test_a_batch_is_its_sentences_one_by_one(settings: Search) -> None:
 def test_attention_follows_the_winner_and_sums_to_one() -> None:
     for name in ("transformer-tiny", "bahdanau"):
         model = MODELS[name]
-        for row, found in enumerate(run(model, Search(beam=4, best=2, maximum=8), attention=True)):
+        for row, found in enumerate(run(model, Search(beam=4, best=2, max_tokens=8), attention=True)):
             for item in found:
                 assert item.attention is not None
                 assert item.attention.shape == (len(item.tokens), 6)
@@ -115,8 +117,8 @@ def test_attention_follows_the_winner_and_sums_to_one() -> None:
 @torch.no_grad()
 def test_coverage_is_gnmts_penalty() -> None:
     model = MODELS["transformer-tiny"]
-    plain = run(model, Search(beam=WIDE, best=20, maximum=LONGEST), attention=True)
-    held = run(model, Search(beam=WIDE, best=20, maximum=LONGEST, coverage=0.4))
+    plain = run(model, Search(beam=WIDE, best=20, max_tokens=LONGEST), attention=True)
+    held = run(model, Search(beam=WIDE, best=20, max_tokens=LONGEST, coverage=0.4))
     for before, after in zip(plain, held, strict=True):
         scores = {}
         for item in before:
@@ -131,7 +133,7 @@ def test_coverage_is_gnmts_penalty() -> None:
 
 @torch.no_grad()
 def test_required_words_appear_in_the_best_sentence_that_has_them() -> None:
-    model, settings = MODELS["transformer-tiny"], Search(beam=WIDE, maximum=LONGEST)
+    model, settings = MODELS["transformer-tiny"], Search(beam=WIDE, max_tokens=LONGEST)
     required = [[[3, 2]], [[4], [2]], []]
     for row, (found,) in enumerate(run(model, settings, Demands(required=required))):
 
@@ -146,7 +148,7 @@ def test_required_words_appear_in_the_best_sentence_that_has_them() -> None:
 def test_required_words_appear_even_in_a_narrow_beam() -> None:
     required = [[[3, 2]], [[4], [2, 2]], [[3]]]
     for model in MODELS.values():
-        for row, (found,) in enumerate(run(model, Search(beam=3, maximum=12), Demands(required=required))):
+        for row, (found,) in enumerate(run(model, Search(beam=3, max_tokens=12), Demands(required=required))):
             text = " ".join(map(str, found.tokens))
             for phrase in required[row]:
                 assert " ".join(map(str, phrase)) in text
@@ -154,7 +156,7 @@ def test_required_words_appear_even_in_a_narrow_beam() -> None:
 
 @torch.no_grad()
 def test_prefixes_and_bans_hold_and_the_best_that_keeps_to_them_is_found() -> None:
-    model, settings = MODELS["luong-feed"], Search(beam=WIDE, maximum=LONGEST, minimum=2)
+    model, settings = MODELS["luong-feed"], Search(beam=WIDE, max_tokens=LONGEST, min_tokens=2)
     demands = Demands(prefixes=[[4], [], [2, 3]], banned=[[3, 3], [0]])
     for row, (found,) in enumerate(run(model, settings, demands)):
         assert demands.prefixes is not None
@@ -176,13 +178,13 @@ def diverse_by_hand(model: Model, row: int, groups: int, diversity: float, setti
     written: list[list[int]] = [[] for _ in range(groups)]
     logs: list[list[float]] = [[] for _ in range(groups)]
     finished: list[Hypothesis] = []
-    assert settings.maximum is not None
-    for step in range(settings.maximum + 1):
+    assert settings.max_tokens is not None
+    for step in range(settings.max_tokens + 1):
         cost, once = torch.zeros(WORDS), False
         for group in range(groups):
             own = model(torch.tensor([[BEGIN, *written[group]]]), memory)[0, -1].log_softmax(-1)
             order = (own - diversity * cost).argsort(descending=True).tolist()
-            if order[0] == END or step == settings.maximum:
+            if order[0] == END or step == settings.max_tokens:
                 if step or not once:  # before the first word all groups are one
                     tokens, total = [*written[group], END], [*logs[group], float(own[END])]
                     finished.append(Hypothesis(tokens, total, sum(total) / settings.norm(len(tokens))))
@@ -198,7 +200,7 @@ def diverse_by_hand(model: Model, row: int, groups: int, diversity: float, setti
 @pytest.mark.parametrize("diversity", [0.0, 0.3, 0.9])
 @torch.no_grad()
 def test_diverse_groups_are_their_definition(diversity: float) -> None:
-    settings = Search(beam=3, groups=3, diversity=diversity, maximum=5)
+    settings = Search(beam=3, groups=3, diversity=diversity, max_tokens=5)
     for model in MODELS.values():
         for row, (found,) in enumerate(run(model, settings)):
             expected = diverse_by_hand(model, row, 3, diversity, settings)
@@ -209,7 +211,7 @@ def test_diverse_groups_are_their_definition(diversity: float) -> None:
 @torch.no_grad()
 def test_samples_follow_the_models_distribution_and_the_seed() -> None:
     model = MODELS["transformer-tiny"]
-    settings = Search(sample=True, beam=400, best=400, maximum=3, length="none")
+    settings = Search(sample=True, beam=400, best=400, max_tokens=3, length="none")
     found = run(model, settings)
     assert [[item.tokens for item in row] for row in run(model, settings)] == [[i.tokens for i in row] for row in found]
     other = run(model, settings.replace(seed=1))
@@ -225,7 +227,7 @@ def test_samples_follow_the_models_distribution_and_the_seed() -> None:
 
 @torch.no_grad()
 def test_a_sentences_samples_do_not_depend_on_its_neighbours() -> None:
-    model, settings = MODELS["seq2seq"], Search(sample=True, beam=3, best=3, maximum=9, top_k=4, temperature=0.8)
+    model, settings = MODELS["seq2seq"], Search(sample=True, beam=3, best=3, max_tokens=9, top_k=4, temperature=0.8)
     together = run(model, settings)
     (alone,) = beam_search(model, model.encode(SOURCES[:1], VALID[:1]), 1, BEGIN, END, settings)
     assert [item.tokens for item in together[0]] == [item.tokens for item in alone]
@@ -235,7 +237,7 @@ def test_a_sentences_samples_do_not_depend_on_its_neighbours() -> None:
 def test_an_ensemble_is_the_mean_of_its_models() -> None:
     models = [made(seed=1), made("luong-feed", seed=2)]
     ensemble = Ensemble(models)
-    settings = Search(beam=WIDE, best=3, maximum=3)
+    settings = Search(beam=WIDE, best=3, max_tokens=3)
     found = beam_search(ensemble, ensemble.encode(SOURCES, VALID), 3, BEGIN, END, settings, attention=True)
     for row in range(3):
         memories = [model.encode(SOURCES[row : row + 1], VALID[row : row + 1]) for model in models]
@@ -273,10 +275,12 @@ def test_finished_sentences_leave_the_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"beam": 5, "groups": 2}, {"beam": 2, "best": 3}, {"minimum": 9, "maximum": 3}, {"beem": 2}], ids=str
+    "settings",
+    [{"beam": 5, "groups": 2}, {"beam": 2, "best": 3}, {"min_tokens": 9, "max_tokens": 3}, {"beem": 2}],
+    ids=str,
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(SpecError, match=next(iter(reversed(settings))) if "minimum" not in settings else "minimum"):
+    with pytest.raises(SpecError, match=next(iter(reversed(settings))) if "min_tokens" not in settings else "min_tokens"):
         Search.parse(settings)
 
 
@@ -284,8 +288,8 @@ def test_impossible_settings_are_refused(settings: dict[str, Any]) -> None:
 @torch.no_grad()
 def test_rules_that_leave_nothing_are_named_however_it_is_searched(how: dict[str, Any]) -> None:
     """Four words can be written once each, and then nothing is left but the end, which may not come yet."""
-    settings = Search(no_repeat=1, minimum=9, maximum=20, **how)
-    with pytest.raises(SpecError, match=r"after 3 tokens.*no_repeat=1 and the banned words and minimum=9") as error:
+    settings = Search(no_repeat=1, min_tokens=9, max_tokens=20, **how)
+    with pytest.raises(SpecError, match=r"after 3 tokens.*no_repeat=1 and the banned words and min_tokens=9") as error:
         run(MODELS["transformer-tiny"], settings, Demands(banned=[[0]]))
     assert "a smaller minimum" in error.value.hint
 
@@ -295,7 +299,7 @@ def test_rules_that_leave_nothing_are_named_however_it_is_searched(how: dict[str
 def test_a_prefix_that_is_banned_is_named(how: dict[str, Any]) -> None:
     demands = Demands(prefixes=[[], [3, 4], []], banned=[[3, 4]])
     with pytest.raises(SpecError, match=r"after 1 tokens: the banned words and the prefix exclude all 5"):
-        run(MODELS["seq2seq"], Search(maximum=6, **how), demands)
+        run(MODELS["seq2seq"], Search(max_tokens=6, **how), demands)
 
 
 @pytest.mark.parametrize("how", [{"beam": 3}, {"beam": 4, "groups": 2}, {"sample": True}], ids=str)
@@ -311,7 +315,7 @@ def test_only_scores_that_are_no_numbers_are_called_damaged(how: dict[str, Any])
 @torch.no_grad()
 def test_a_group_without_continuations_leaves_the_others_their_places() -> None:
     """Words come once each, so groups run dry at different steps; what they finished before is the answer."""
-    settings = Search(beam=4, groups=4, best=4, no_repeat=1, diversity=0.9, maximum=20)
+    settings = Search(beam=4, groups=4, best=4, no_repeat=1, diversity=0.9, max_tokens=20)
     for found in run(MODELS["transformer-tiny"], settings):
         for item in found:
             assert len(set(item.tokens)) == len(item.tokens)
@@ -332,7 +336,7 @@ def test_coverage_is_refused_where_nothing_looks_at_the_source() -> None:
 
 @torch.no_grad()
 def test_a_model_without_attention_gives_none() -> None:
-    for (found,) in run(MODELS["seq2seq"], Search(beam=3, maximum=6), attention=True):
+    for (found,) in run(MODELS["seq2seq"], Search(beam=3, max_tokens=6), attention=True):
         assert found.attention is None
 
 
@@ -342,7 +346,7 @@ def test_a_cut_is_told_from_an_end(how: dict[str, Any]) -> None:
     """With no room for more, a sentence is cut exactly where the model's best word wasn't the end."""
     cuts = set()
     for model, words in itertools.product(MODELS.values(), range(1, 5)):
-        for row, (found,) in enumerate(run(model, Search(maximum=words, **how))):
+        for row, (found,) in enumerate(run(model, Search(max_tokens=words, **how))):
             memory = model.encode(SOURCES[row : row + 1], VALID[row : row + 1])
             last = model(torch.tensor([[BEGIN, *found.tokens[:-1]]]), memory)[0, -1]
             assert found.cut == (len(found.tokens) == words + 1 and int(last.argmax()) != END)

@@ -39,7 +39,7 @@ def test_greedy_writing_is_what_the_whole_model_says(writer: Writer) -> None:
             scores = writer.model(torch.tensor([tokens]))[0, -1]
         scores[special_tokens(writer.tokenizer)] = -torch.inf
         tokens.append(int(scores.argmax()))
-    (found,) = writer.write("abc", sample=False, maximum=8)
+    (found,) = writer.write("abc", sample=False, max_tokens=8)
     expected = tokens[4:]
     if writer.tokenizer.end in expected:
         expected = expected[: expected.index(writer.tokenizer.end) + 1]
@@ -48,8 +48,8 @@ def test_greedy_writing_is_what_the_whole_model_says(writer: Writer) -> None:
 
 
 def test_a_stream_is_the_same_text_in_pieces(writer: Writer) -> None:
-    pieces = list(writer.stream("ab", maximum=15, seed=4))
-    (whole,) = writer.write("ab", maximum=15, seed=4)
+    pieces = list(writer.stream("ab", max_tokens=15, seed=4))
+    (whole,) = writer.write("ab", max_tokens=15, seed=4)
     assert "".join(piece.text for piece in pieces) == whole.text
     assert [piece.log_probability for piece in pieces] == pytest.approx(whole.log_probabilities)
     assert [piece.reason for piece in pieces[:-1]] == [None] * (len(pieces) - 1)
@@ -58,7 +58,7 @@ def test_a_stream_is_the_same_text_in_pieces(writer: Writer) -> None:
 
 def test_probabilities_are_the_models_own(writer: Writer) -> None:
     """Whatever shapes the draw, what is told is the softmax of the logits."""
-    piece = next(iter(writer.stream("abc", temperature=0.3, top_k=2, maximum=3)))
+    piece = next(iter(writer.stream("abc", temperature=0.3, top_k=2, max_tokens=3)))
     with torch.no_grad():
         logs = writer.model(torch.tensor([writer.read("abc")]))[0, -1].log_softmax(-1)
     number = writer.tokenizer.engine.token_to_id(piece.token)
@@ -67,10 +67,10 @@ def test_probabilities_are_the_models_own(writer: Writer) -> None:
 
 
 def test_several_samples_differ_and_each_is_what_its_seed_gives(writer: Writer) -> None:
-    found = writer.write("ab", samples=4, maximum=12, seed=7)
+    found = writer.write("ab", samples=4, max_tokens=12, seed=7)
     assert len({item.text for item in found}) > 1
-    assert [item.text for item in writer.write("ab", samples=4, maximum=12, seed=7)] == [item.text for item in found]
-    assert writer.write("ab", samples=1, maximum=12, seed=7)[0].text == found[0].text
+    assert [item.text for item in writer.write("ab", samples=4, max_tokens=12, seed=7)] == [item.text for item in found]
+    assert writer.write("ab", samples=1, max_tokens=12, seed=7)[0].text == found[0].text
 
 
 def test_the_prompt_is_read_once_and_then_one_token_a_step(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_the_prompt_is_read_once_and_then_one_token_a_step(writer: Writer, monke
         return step(self, tokens, *rest, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Model, "step", counted)
-    writer.write("abcd", samples=3, sample=True, maximum=5, minimum=5)
+    writer.write("abcd", samples=3, sample=True, max_tokens=5, min_tokens=5)
     assert fed[0] == (1, 5)  # the beginning and four letters, once for all samples
     assert set(fed[1:]) == {(3,)}
 
@@ -144,14 +144,14 @@ def test_a_prompt_longer_than_the_context_is_an_error_with_a_way_out(writer: Wri
     with pytest.raises(InputError, match=r"31 tokens.* 24") as error:
         writer.write("a" * 30)
     assert "--slide" in str(error.value)
-    assert writer.write("a" * 30, slide=True, maximum=3, minimum=3)[0].reason == "maximum"
+    assert writer.write("a" * 30, slide=True, max_tokens=3, min_tokens=3)[0].reason == "maximum"
 
 
 def test_a_full_context_ends_the_text_unless_it_slides(writer: Writer) -> None:
-    (found,) = writer.write("abcd", maximum=100, minimum=100)
+    (found,) = writer.write("abcd", max_tokens=100, min_tokens=100)
     assert found.reason == "context"
     assert len(found.tokens) == 24 - 5 + 1
-    (longer,) = writer.write("abcd", maximum=100, minimum=100, slide=True)
+    (longer,) = writer.write("abcd", max_tokens=100, min_tokens=100, slide=True)
     assert longer.reason == "maximum"
     assert len(longer.tokens) == 100
     assert longer.tokens[: len(found.tokens)] == found.tokens
@@ -161,7 +161,7 @@ def test_a_recurrence_has_no_end_of_context(letters: Tokenizer) -> None:
     network = model(len(letters), "lstm")
     assert network.endless
     writer = Writer(network, letters, None)
-    stream = writer.begin("ab", writer.search.replace(maximum=60, minimum=60), [], 1, False)
+    stream = writer.begin("ab", writer.search.replace(max_tokens=60, min_tokens=60), [], 1, False)
     sizes = [stream.state_bytes for _ in stream]
     assert len(sizes) == 60
     assert len(set(sizes)) == 1  # what it remembers doesn't grow
@@ -175,8 +175,8 @@ def test_a_beam_is_refused(writer: Writer) -> None:
 @pytest.mark.parametrize("sample", [True, False])
 def test_rules_that_leave_nothing_are_named(writer: Writer, sample: bool) -> None:
     """Nine letters come once each, and then only the end is left, which may not come yet."""
-    with pytest.raises(SpecError, match=r"after 9 tokens: .*no_repeat=1.*minimum=15"):
-        writer.write("ab", sample=sample, no_repeat=1, minimum=15, maximum=20)
+    with pytest.raises(SpecError, match=r"after 9 tokens: .*no_repeat=1.*min_tokens=15"):
+        writer.write("ab", sample=sample, no_repeat=1, min_tokens=15, max_tokens=20)
 
 
 @pytest.mark.parametrize("sample", [True, False])
@@ -194,7 +194,7 @@ def test_special_tokens_are_never_written(letters: Tokenizer, sample: bool) -> N
     assert network.head is not None
     for token in special_tokens(letters):
         network.head.bias = torch.nn.Parameter(torch.zeros(len(letters)).index_fill(0, torch.tensor(token), 20.0))
-        (found,) = Writer(network, letters, 24).write("ab", sample=sample, maximum=6)
+        (found,) = Writer(network, letters, 24).write("ab", sample=sample, max_tokens=6)
         assert letters.pieces([token])[0] not in found.tokens
 
 

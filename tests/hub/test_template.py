@@ -99,7 +99,7 @@ def test_a_source_is_translated_by_the_template(tmp_path: Path, template: str) -
     (folder / "generation_config.json").unlink()
     expected = model.generate(**given, num_beams=1, do_sample=False, max_new_tokens=8)[0].tolist()
     for ours in pipelines(folder):
-        found = ours.translate(TEXT, beam=1, maximum=8)
+        found = ours.translate(TEXT, beam=1, max_tokens=8)
         assert found.source_tokens == [WORDS[n] for n in given["input_ids"][0].tolist()]
         length = min(len(found.tokens) - 1, 7)
         assert [NUMBERS[piece] for piece in found.tokens][:length] == expected[1 : length + 1]

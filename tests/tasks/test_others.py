@@ -90,7 +90,7 @@ def test_beam_search_after_a_prompt_finds_the_best_of_all(kind: str) -> None:
     begin, end = 5, 1
     sources, valid = torch.tensor([[2, 3, 4, 1], [4, 1, 0, 0]]), torch.tensor([[True] * 4, [True, True, False, False]])
     scorer = Prompted(model)
-    settings = Search(beam=40, maximum=2, length="none")
+    settings = Search(beam=40, max_tokens=2, length="none")
     found = beam_search(scorer, scorer.encode(sources, valid), 2, begin, end, settings)
     for row, source in enumerate(([2, 3, 4], [4])):
         best = max(

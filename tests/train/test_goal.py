@@ -199,3 +199,11 @@ def test_a_checkpoint_from_before_is_ranked_by_what_was_usual(tmp_path: Path) ->
 def test_a_train_spec_alone_accepts_any_name() -> None:
     """What a task measures is known where there is a task."""
     assert TrainSpec(steps=1, goal="my.own-measure").goal == "my.own-measure"
+
+
+def test_a_metric_that_the_task_names_can_be_the_goal() -> None:
+    tree = {"corpus": {"kind": "en-fr"}, "model": "transformer-tiny", "out": "x"}
+    spec = RunSpec.parse({**tree, "task": {"metrics": ["ter"]}, "train": {"steps": 1, "goal": "ter"}})
+    assert spec.task.known_measures()["ter"] is False  # fewer edits are better
+    with pytest.raises(SpecError, match="ter"):
+        RunSpec.parse({**tree, "train": {"steps": 1, "goal": "ter"}})

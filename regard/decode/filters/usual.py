@@ -259,7 +259,7 @@ class Minimum(Filter):
 
     length: int
     ends: Sequence[int]
-    asks = "minimum={length}"
+    asks = "min_tokens={length}"
     remedy = "a smaller minimum"
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
@@ -332,8 +332,8 @@ def rules(settings: Search, demands: Demands, limits: Sequence[int], ends: Seque
     if demands.banned:
         found.append(Banned(demands.banned))
     found += demands.filters
-    if settings.minimum:
-        found.append(Minimum(settings.minimum, ends))
+    if settings.min_tokens:
+        found.append(Minimum(settings.min_tokens, ends))
     if demands.required:
         found.append(Owed(limits, ends))
     if demands.not_first:
