@@ -280,7 +280,9 @@ def test_finished_sentences_leave_the_batch() -> None:
     ids=str,
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(SpecError, match=next(iter(reversed(settings))) if "min_tokens" not in settings else "min_tokens"):
+    with pytest.raises(
+        SpecError, match=next(iter(reversed(settings))) if "min_tokens" not in settings else "min_tokens"
+    ):
         Search.parse(settings)
 
 
