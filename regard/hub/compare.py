@@ -204,7 +204,7 @@ def ask_writer(pipeline: Writer, theirs: Theirs, text: str, on: bool) -> Differe
 
 
 def ask_translator(pipeline: Translator, theirs: Theirs, text: str, on: bool) -> Difference | None:
-    words, network = theirs.read(text), pipeline.model
+    words, network = theirs.read(text), pipeline.scorer
     joined = isinstance(network, Prompted)  # a decoder alone reads the separator with what it writes
     assert isinstance(network, Prompted | Model)
     with listen(network.model if isinstance(network, Prompted) else network) as heard:

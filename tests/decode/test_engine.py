@@ -126,7 +126,7 @@ def test_all_rows_are_stepped_in_one_call(letters: Tokenizer, monkeypatch: pytes
 
     monkeypatch.setattr(Model, "step", counted)
     writer = Writer(network("gpt2", len(letters)), letters, CONTEXT)
-    engine = Engine(writer.network)
+    engine = Engine(writer.model)
     for prompt, samples, most in (("abc", 2, 3), ("d", 1, 5)):
         engine.admit(begin(writer, prompt, samples, {"min_tokens": most, "max_tokens": most}))
         engine.step()
@@ -156,7 +156,7 @@ def test_a_request_that_slides_disturbs_nobody(name: str, letters: Tokenizer) ->
 
 def test_a_request_may_bring_another_when_it_has_its_turn(letters: Tokenizer) -> None:
     writer = Writer(network("gpt2", len(letters)), letters, CONTEXT)
-    engine, second = Engine(writer.network), begin(writer, "d", 1, {"sample": False})
+    engine, second = Engine(writer.model), begin(writer, "d", 1, {"sample": False})
 
     class Bringing(Stream):
         def choose(self, turn: Turn) -> Choice:
@@ -175,7 +175,7 @@ def test_a_request_may_bring_another_when_it_has_its_turn(letters: Tokenizer) ->
 def test_a_request_that_cannot_go_on_is_told_so_and_disturbs_nobody(letters: Tokenizer) -> None:
     """Nine letters come once each, and then only the end is left, which may not come yet."""
     writer = Writer(network("gpt2", len(letters)), letters, CONTEXT)
-    engine = Engine(writer.network)
+    engine = Engine(writer.model)
     first, broken = begin(writer, "ab", 1, {"seed": 3}), begin(writer, "c", 1, {"no_repeat": 1, "min_tokens": 11})
     last = begin(writer, "abc", 2, {"sample": False})
     pieces: dict[int, list[dict[int, Piece]]] = {0: [], 2: []}
