@@ -19,7 +19,7 @@ demo: $(READY)
 
 test: lint
 	@echo "test: the laws, the oracles, the house"
-	@$(call tests,-n 2 -m "not long")
+	@$(call tests,-n 2 -m "not long" --durations=20)
 
 test-long: $(READY)
 	@$(call tests,-n 2 -m long)

@@ -17,7 +17,7 @@ from regard.host.machine import give_way
 def fill(
     run: RUN,
     texts: Annotated[list[str], typer.Argument(help='Texts with one or more [MASK]: "the [MASK] cat".')],
-    best: Annotated[int, typer.Option(help="So many guesses for each.", min=1)] = 5,
+    best: Annotated[int, typer.Option(help="The number of guesses for each mask.", min=1)] = 5,
     as_json: JSON = False,
 ) -> None:
     """Guess the hidden words of texts."""
@@ -69,7 +69,7 @@ def classify(
 def tag(
     run: RUN,
     files: FILES = None,
-    words: Annotated[bool, typer.Option("--words", help="Words are divided by spaces already.")] = False,
+    words: Annotated[bool, typer.Option("--words", help="The words of a line are divided by spaces already.")] = False,
     as_json: JSON = False,
 ) -> None:
     """Label each word of each line."""

@@ -23,9 +23,15 @@ app = typer.Typer(
 )
 
 CONFIG = Annotated[Path, typer.Argument(help="A run file (YAML), such as those in recipes/.")]
-CHANGES = Annotated[list[str] | None, typer.Argument(help="Changes to it: train.minutes=30 out=runs/one")]
-RUN = Annotated[str, typer.Argument(help="A run's folder; RUN@best, RUN@latest, RUN@step-2000 for one checkpoint.")]
-FILES = Annotated[list[Path] | None, typer.Argument(help="Texts, one a line. None: standard input.")]
+CHANGES = Annotated[
+    list[str] | None, typer.Argument(help="Settings that differ from the file: train.minutes=30 out=runs/one")
+]
+RUN = Annotated[
+    str, typer.Argument(help="The folder of a run; RUN@best, RUN@latest or RUN@step-2000 names one checkpoint.")
+]
+FILES = Annotated[
+    list[Path] | None, typer.Argument(help="Files of texts, one a line; without any, standard input is read.")
+]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 
 

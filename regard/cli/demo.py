@@ -23,8 +23,10 @@ FOLDED = {"parameters": "para-\nmeters", "combinations": "combi-\nnations"}
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the runs and the pictures go.")] = Path("runs/demo"),
-    tokens: Annotated[int, typer.Option(help="That each of the three models learns from.", min=1000)] = 800_000,
+    out: Annotated[Path, typer.Option(help="The folder for the runs and the pictures.")] = Path("runs/demo"),
+    tokens: Annotated[
+        int, typer.Option(help="The number of tokens that each of the three models learns from.", min=1000)
+    ] = 800_000,
     as_json: JSON = False,
 ) -> None:
     """Walk the path: a bottleneck, then attention, then a Transformer, trained here and now on English and French."""

@@ -18,12 +18,14 @@ def evaluate(
     run: RUN,
     data: Annotated[
         list[str] | None,
-        typer.Option(help="test.tsv, .jsonl, .po or .tmx; or --data test.en --data test.fr. None: the run's."),
+        typer.Option(help="A test set: test.tsv, .jsonl, .po, .tmx; or --data test.en --data test.fr. [the run's own]"),
     ] = None,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses a sentence. [the model's own, or 5]")] = None,
+    beam: Annotated[
+        int | None, typer.Option(help="The number of hypotheses a sentence. [the model's own, or 5]")
+    ] = None,
     also: Annotated[list[str] | None, typer.Option("--with", help="Another run, to make an ensemble.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="Of the search: alpha=0.8")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the translations here.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting of the search: alpha=0.8")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write the translations to.")] = None,
     metrics: Annotated[
         list[str] | None, typer.Option("--metric", help="A further measure of translations, such as ter.")
     ] = None,

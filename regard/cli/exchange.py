@@ -23,7 +23,7 @@ def bring(
     folder: Annotated[
         str, typer.Argument(help="A folder with config.json and safetensors; hf:owner/name downloads one first.")
     ],
-    out: Annotated[Path | None, typer.Option(help="Keep it as a run there.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Keep the model as a run in this folder.")] = None,
     check: CHECK = False,
     as_json: JSON = False,
 ) -> None:
@@ -47,9 +47,12 @@ def bring(
 @app.command()
 def export(
     run: RUN,
-    folder: Annotated[Path, typer.Argument(help="Where it goes: a new folder; for onnx a new file.")],
+    folder: Annotated[Path, typer.Argument(help="The new folder to write; for onnx, the new file.")],
     to: Annotated[
-        str, typer.Option(help="hf: for transformers and its kin; ctranslate2; onnx: encoders and classifiers.")
+        str,
+        typer.Option(
+            help="The format: hf (transformers and its kin), ctranslate2, or onnx (encoders and classifiers)."
+        ),
     ] = "hf",
     check: CHECK = False,
     as_json: JSON = False,

@@ -22,21 +22,29 @@ if TYPE_CHECKING:
 @give_way()
 def generate(
     run: RUN,
-    prompt: Annotated[str, typer.Option(help="What the text begins with; - reads standard input.")] = "",
-    tokens: Annotated[int | None, typer.Option(help="At most so many new ones. [its own, or 200]", min=1)] = None,
-    samples: Annotated[int, typer.Option(help="So many continuations.", min=1)] = 1,
+    prompt: Annotated[str, typer.Option(help="The text to write on from; - reads standard input.")] = "",
+    tokens: Annotated[
+        int | None, typer.Option(help="The number of new tokens at most. [the model's own, or 200]", min=1)
+    ] = None,
+    samples: Annotated[int, typer.Option(help="The number of continuations.", min=1)] = 1,
     temperature: Annotated[
-        float | None, typer.Option(help="Below 1 safer, above 1 wilder; 0 takes the likeliest. [its own, or 0.8]")
+        float | None,
+        typer.Option(help="Below 1 is safer, above 1 wilder; 0 takes the likeliest. [the model's own, or 0.8]"),
     ] = None,
     top_p: Annotated[
-        float | None, typer.Option(help="Only the likeliest tokens that reach this probability. [its own, or 1]")
+        float | None,
+        typer.Option(help="Draw from the likeliest tokens that reach this probability. [the model's own, or 1]"),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed writes the same text.")] = 0,
-    stop: Annotated[list[str] | None, typer.Option(help="End before this string.")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="A string that ends the text before it.")] = None,
     slide: Annotated[bool, typer.Option("--slide", help="Forget the first half when the context is full.")] = False,
-    probabilities: Annotated[bool, typer.Option("--probabilities", help="Each token with its probability.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Speed, and the bytes of the state.")] = False,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="Of the search: top_k=40 no_repeat=3 …")] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Print each token with its probability.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Tell the speed, and the bytes of the state.")] = False,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of the search: top_k=40, no_repeat=3, …")
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Write on from a prompt; text appears as it is made."""

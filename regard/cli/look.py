@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 @app.command()
 def show(
-    name: Annotated[str | None, typer.Argument(help="A preset, such as gpt2. None: list them all.")] = None,
-    settings: Annotated[list[str] | None, typer.Argument(help="Changes to it: depth=4 width=128")] = None,
+    name: Annotated[str | None, typer.Argument(help="A preset, such as gpt2; without one, all are listed.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Argument(help="Settings that differ from the preset: depth=4 width=128")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Print a model's tree, with shapes, parameters, and state bytes per generated token. Nothing is built."""
@@ -105,8 +107,8 @@ def _costs(drawn: Outline) -> list[str]:
 
 @app.command()
 def plot(
-    runs: Annotated[list[Path], typer.Argument(help="Runs to draw, one color each.")],
-    out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("curves.png"),
+    runs: Annotated[list[Path], typer.Argument(help="The runs to draw, one color each.")],
+    out: Annotated[Path, typer.Option(help="The picture to write.")] = Path("curves.png"),
 ) -> None:
     """Draw the curves of one or several runs to a PNG."""
     from regard.host.output import make_place

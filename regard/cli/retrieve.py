@@ -59,9 +59,9 @@ def embed(
 @give_way()
 def search(
     corpus: Annotated[Path, typer.Argument(help="An index that regard embed wrote, or a file of lines.")],
-    query: Annotated[str, typer.Argument(help="What to look for.")],
-    model: Annotated[str | None, typer.Option(help="What makes the vectors; an index knows its own.")] = None,
-    best: Annotated[int, typer.Option(help="So many lines.", min=1)] = 5,
+    query: Annotated[str, typer.Argument(help="The text to look for.")],
+    model: Annotated[str | None, typer.Option(help="The model that makes the vectors; an index knows its own.")] = None,
+    best: Annotated[int, typer.Option(help="The number of lines to find.", min=1)] = 5,
     cut: CUT = False,
     as_json: JSON = False,
 ) -> None:

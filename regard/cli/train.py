@@ -35,8 +35,10 @@ def train(
 
 @app.command()
 def resume(
-    run: Annotated[Path, typer.Argument(help="A run's folder.")],
-    settings: Annotated[list[str] | None, typer.Argument(help="Changes from here on: train.minutes=60")] = None,
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    settings: Annotated[
+        list[str] | None, typer.Argument(help="Settings that differ from here on: train.minutes=60")
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Go on with a run from its newest whole checkpoint, as if it had never stopped."""
@@ -94,8 +96,8 @@ def plan(
 
 @app.command()
 def verify(
-    run: Annotated[Path, typer.Argument(help="A run's folder.")],
-    steps: Annotated[int, typer.Option(help="How many steps to train, twice.", min=2)] = 20,
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    steps: Annotated[int, typer.Option(help="The number of steps to train, twice.", min=2)] = 20,
     as_json: JSON = False,
 ) -> None:
     """Prove that a run resumes to the bit: train it twice, once with a break, and compare every digest."""
@@ -119,9 +121,11 @@ def verify(
 
 @app.command()
 def average(
-    run: Annotated[Path, typer.Argument(help="A run's folder.")],
-    last: Annotated[int, typer.Option(help="Of the last so many checkpoints.", min=0)] = 0,
-    best: Annotated[int, typer.Option(help="Of the best so many.", min=0)] = 0,
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    last: Annotated[int, typer.Option(help="The number of checkpoints to average, the most recent ones.", min=0)] = 0,
+    best: Annotated[
+        int, typer.Option(help="The number of checkpoints to average, those that validated best.", min=0)
+    ] = 0,
     as_json: JSON = False,
 ) -> None:
     """Average the weights of several checkpoints; from then on RUN means the average, and RUN@best the best."""

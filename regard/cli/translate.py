@@ -27,16 +27,19 @@ WINDOW = 512  # lines that are read, sorted and translated together
 def translate(
     run: RUN,
     files: FILES = None,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses a sentence; 1 is greedy. [its own, or 5]")] = None,
-    nbest: Annotated[int, typer.Option(help="So many translations of each line.")] = 1,
-    also: Annotated[list[str] | None, typer.Option("--with", help="Another run, to make an ensemble.")] = None,
-    prefix: Annotated[str, typer.Option(help="How every translation begins.")] = "",
-    require: Annotated[list[str] | None, typer.Option(help="A word that must appear.")] = None,
-    ban: Annotated[list[str] | None, typer.Option(help="A word that must not.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Of the search: sample=true top_p=0.9 alpha=0.8 seed=7 …")
+    beam: Annotated[
+        int | None, typer.Option(help="The number of hypotheses a sentence; 1 is greedy. [the model's own, or 5]")
     ] = None,
-    attention: Annotated[bool, typer.Option(help="Draw what each word looked at; in JSON, the weights.")] = False,
+    nbest: Annotated[int, typer.Option(help="The number of translations of each line.")] = 1,
+    also: Annotated[list[str] | None, typer.Option("--with", help="Another run, to make an ensemble.")] = None,
+    prefix: Annotated[str, typer.Option(help="The words that every translation begins with.")] = "",
+    require: Annotated[list[str] | None, typer.Option(help="A word that every translation must contain.")] = None,
+    ban: Annotated[list[str] | None, typer.Option(help="A word that no translation may contain.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of the search: sample=true, top_p=0.9, alpha=0.8, seed=7, …"),
+    ] = None,
+    attention: Annotated[bool, typer.Option(help="Draw what each word looked at; in JSON, give the weights.")] = False,
     as_json: JSON = False,
 ) -> None:
     """Translate lines, in their order; an empty line stays empty."""
