@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -102,6 +102,11 @@ class Spec(BaseModel, metaclass=SpecType):
     def replace(self, **settings: Any) -> Self:
         """This spec with other settings, validated again."""
         return self.parse({**self.fields(), **self.rename(settings)})
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        """A description computes nothing: who takes it for the module is told how to make that."""
+        name = type(self).__name__
+        raise SpecError(f"{name}(…) describes a module and isn't one", f"{name}(…).build(width) makes the module")
 
     @classmethod
     def rename(cls, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
-from regard.core.spec import explain_unknown
+from regard.core.spec import Spec, explain_unknown
 from regard.data.origin import Origin, content_of, follow_link
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CheckpointError
@@ -120,7 +120,8 @@ def match_family(config: Mapping[str, Any], where: str = "config.json", names: C
         raise CheckpointError(f"{where}: architectures {named!r}: none of {', '.join(layout.heads)}")
     tree = {setting: key.read(config) for setting, key in layout.keys.items()}
     chosen = layout.heads[named[0]].settings
-    tree |= {key: value(config) if callable(value) else value for key, value in chosen.items()}
+    for key, value in chosen.items():  # a spec can be called too, to say that it is none
+        tree[key] = value(config) if callable(value) and not isinstance(value, Spec) else value
     tree |= layout.read(config, names)
     return FamilyMatch(kind, family, layout, family.settings.parse(tree), named[0], config)
 

@@ -120,3 +120,8 @@ def test_settings_of_an_earlier_name_are_read_by_their_new_one() -> None:
     assert Search().replace(maximum=9) == Search(max_tokens=9) == Search().heed({"maximum": 9})
     with pytest.raises(SpecError, match="maximum"):
         Search.parse({"maximum": 8, "max_tokens": 9})
+
+
+def test_calling_a_spec_says_how_to_build_the_module() -> None:
+    with pytest.raises(SpecError, match=r"try: Attention\(…\).build\(width\)"):
+        Attention(heads=2)(torch.zeros(1, 3, 8))
