@@ -23,7 +23,7 @@ from regard.models import families, preset
 from regard.runs.folder import Run
 from regard.runs.spec import RunSpec
 from regard.train.spec import TrainSpec
-from tests.test_cli import regard
+from tests.cli.test_cli import regard
 
 SMALL = """\
 corpus:

@@ -26,8 +26,8 @@ from regard.core.spec import Spec
 from regard.errors import PluginError, RegardError, SpecError
 from regard.models import FAMILIES, families
 from regard.runs.convert import send  # noqa: F401  enters every role
+from tests.cli.test_cli import Done, regard
 from tests.laws.cases import LAWS, Law, label, variants
-from tests.test_cli import Done, regard
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "regard-ema" / "regard_ema.py"
 families()

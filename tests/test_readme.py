@@ -10,7 +10,7 @@ import yaml
 
 from regard.models import presets
 from regard.runs.spec import RunSpec
-from tests.test_cli import regard
+from tests.cli.test_cli import regard
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 

@@ -17,8 +17,8 @@ from regard.errors import CheckpointError, DataError, RegardError, SpecError
 from regard.hub.load import import_folder
 from regard.runs.convert import keep
 from regard.runs.load import load
+from tests.cli.test_cli import regard
 from tests.parity.test_hub import LLAMA, MARIAN
-from tests.test_cli import regard
 
 WORDS = ["<pad>", "</s>", "<unk>", "<stop>", *(f"w{n}" for n in range(26))]
 NUMBERS = {word: n for n, word in enumerate(WORDS)}

@@ -14,8 +14,8 @@ from regard.errors import RegardError
 from regard.hub.load import import_folder
 from regard.runs.convert import keep
 from regard.runs.load import load
+from tests.cli.test_cli import regard
 from tests.parity.test_hub import BERT
-from tests.test_cli import regard
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "sees", "green", "house", "."]
 TEXTS = ["the cat sees the dog.", "green", "the green house sees"]

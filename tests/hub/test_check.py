@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 
 from regard.hub.check import largest_difference
 from regard.hub.load import import_folder
+from tests.cli.test_cli import regard
 from tests.parity.test_hub import BERT, CLOSE, MAMBA, T5, made
-from tests.test_cli import regard
 
 
 def saved(folder: Path, model: Any) -> Path:

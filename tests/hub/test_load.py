@@ -22,7 +22,7 @@ from regard.errors import CheckpointError, DiskError
 from regard.hub.load import import_folder, match_family
 from regard.hub.save import config_of, export_folder, match_layouts
 from regard.models import families, presets
-from tests.test_cli import regard
+from tests.cli.test_cli import regard
 
 CONFIG: dict[str, Any] = {
     "model_type": "llama",

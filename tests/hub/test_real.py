@@ -17,7 +17,7 @@ from regard.errors import CheckpointError
 from regard.hub.npz import pronouncer, sounds
 from regard.runs.index import embedder
 from regard.runs.load import load
-from tests.test_cli import regard
+from tests.cli.test_cli import regard
 
 TEXTS = [
     "A man rides a horse.",

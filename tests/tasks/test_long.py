@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.test_cli import regard
-from tests.test_verbs import told
+from tests.cli.test_cli import regard
+from tests.cli.test_verbs import told
 
 pytestmark = pytest.mark.long
 

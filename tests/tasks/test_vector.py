@@ -21,9 +21,9 @@ from regard.models import preset
 from regard.runs.convert import keep
 from regard.runs.load import load
 from regard.tasks.embedding import Embedder
+from tests.cli.test_cli import regard
 from tests.hub.test_answers import WORDS
 from tests.parity.test_hub import BERT, LLAMA
-from tests.test_cli import regard
 
 KINDS = "sentence_transformers.models."
 TEXTS = ["the cat sees the dog.", "green", "the green house sees the cat", "Dog house"]

@@ -26,7 +26,7 @@ from regard.train.goal import Goal
 from regard.train.listener import history
 from regard.train.spec import TrainSpec
 from regard.train.trainer import Trainer
-from tests.test_tasks import RUNS
+from tests.runs.test_tasks import RUNS
 from tests.train.small import begun, document, trainer
 
 

@@ -19,7 +19,7 @@ from regard.errors import DataError
 from regard.runs.folder import Run
 from regard.runs.load import read_weights
 from regard.runs.resolve import resolve
-from tests.test_cli import Done, regard
+from tests.cli.test_cli import Done, regard
 from tests.train.small import document
 
 WORDS = ["train.steps=6", "train.evaluate=3", "train.save=2", "train.keep=5"]

@@ -26,8 +26,8 @@ from regard.errors import RegardError
 from regard.hub.load import import_folder
 from regard.hub.targets.ctranslate2 import convert
 from regard.runs.load import load
+from tests.cli.test_cli import regard
 from tests.parity.test_hub import VOCABULARY, made
-from tests.test_cli import regard
 from tests.train.small import document
 
 TINY: dict[str, Any] = {"kind": "marian-base", "width": 32, "depth": 2, "heads": 4, "hidden": 48, "dropout": 0.0}

@@ -20,9 +20,9 @@ from safetensors.torch import load_file
 from regard.cli import run
 from regard.errors import InputError
 from regard.runs.load import load, load_bundle, usage
+from tests.cli.test_cli import Done, regard
+from tests.cli.test_verbs import told, typed
 from tests.parity.test_hub import made
-from tests.test_cli import Done, regard
-from tests.test_verbs import told, typed
 
 FIRST = {"kind": "en-fr", "train": 200, "validation": 20, "test": 20, "combinations": 0, "longest": 8, "level": "first"}
 TRAIN = {"steps": 6, "evaluate": 3, "save": 3, "schedule": {"kind": "linear", "warmup": 2}}

@@ -14,10 +14,10 @@ from transformers import AutoModelForCausalLM, AutoModelForSequenceClassificatio
 
 from regard.decode.writer import Writer
 from regard.runs.load import load, load_as, load_bundle
+from tests.cli.test_cli import regard
 from tests.hub.test_words import TEXTS, learned
 from tests.parity.test_hub import VOCABULARY, made
-from tests.test_cli import regard
-from tests.test_tasks import FINE, FIRST, train
+from tests.runs.test_tasks import FINE, FIRST, train
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,?!'- "
 LLAMA = ["<unk>", "<s>", "</s>", "<|eot|>", *LETTERS]

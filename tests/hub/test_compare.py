@@ -14,10 +14,10 @@ import torch
 from regard.errors import Mismatch
 from regard.hub.compare import TEXTS, Comparison, compare
 from regard.runs.load import load_bundle
-from tests.test_cli import regard
-from tests.test_outgoing import BERT, BESIDE, LLAMA, LLAMA_KEYS, came, opus, spelled
-from tests.test_tasks import ENCODER, FINE, FIRST, RUNS, train
-from tests.test_verbs import told
+from tests.cli.test_cli import regard
+from tests.cli.test_verbs import told
+from tests.hub.test_outgoing import BERT, BESIDE, LLAMA, LLAMA_KEYS, came, opus, spelled
+from tests.runs.test_tasks import ENCODER, FINE, FIRST, RUNS, train
 
 PAIR = {"kind": "transformer-tiny", "width": 16, "depth": 1, "heads": 2, "hidden": 32, "dropout": 0.0}
 TREES: dict[str, dict[str, Any]] = {
