@@ -20,7 +20,7 @@ from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.decode.pipeline import Pipeline
 from regard.decode.translator import Translator
-from regard.errors import CheckpointError, InputError
+from regard.errors import CheckpointError, Damage, InputError
 from regard.host.machine import Device, device
 from regard.hub.load import import_folder, insist_on_vectors, is_folder
 from regard.hub.npz import pronouncer
@@ -89,6 +89,8 @@ def read_bundle(checkpoint: Checkpoint, where: Device) -> Bundle:
 
     lexicon = Lexicon.read(file, str(checkpoint.path)) if has_lexicon else None
     task = None if about is not None else TaskSpec.parse(checkpoint.json("state").get("task", "translation"))
+    if task is not None and task.words and (lexicon is None or lexicon.words is None):
+        raise Damage(f"{checkpoint.path}: its tokenizer is missing", checkpoint.path)
     if lexicon is not None and lexicon.foreign:
         insist_on_vectors(str(checkpoint.path), model.spec, lexicon.tokenizers)
     elif lexicon is not None and lexicon.words is not None:
