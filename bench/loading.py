@@ -19,6 +19,8 @@ from pathlib import Path
 
 import torch
 
+from regard.data.lexicon import Lexicon
+from regard.data.tokenizer import TokenizerSpec
 from regard.models import preset
 from regard.runs.load import load_bundle
 from regard.train.checkpoint import Store
@@ -29,13 +31,16 @@ PRESET = "gpt2"
 
 def make(folder: Path) -> None:
     """A run as training leaves it, as far as loading looks at it."""
-    spec = preset(PRESET)
+    words = [f"w{number}" for number in range(50_000)]
+    tokenizer = TokenizerSpec(pieces="given", vocabulary=len(words)).train([" ".join(words)])
+    spec = preset(PRESET, vocabulary=len(tokenizer))
     weights = spec.build().state_dict()
     moments = {
         f"{name}/{kind}": torch.zeros_like(w) for name, w in weights.items() for kind in ("exp_avg", "exp_avg_sq")
     }
     data = {"spec": spec.model_dump(), "state": {"task": {"kind": "language"}, "moment": {"ranking": [[1.0, 1]]}}}
-    Store(folder / "checkpoints").save(1, {"model": weights, "optimizer": moments}, data, {})
+    files = Lexicon((tokenizer, tokenizer), [], []).files()
+    Store(folder / "checkpoints").save(1, {"model": weights, "optimizer": moments}, data, files)
     (folder / "run.yaml").write_text("model: gpt2\n")
 
 
