@@ -153,3 +153,8 @@ def test_no_two_classes_have_one_name() -> None:
             if isinstance(node, ast.ClassDef):
                 assert node.name not in places, f"{node.name}: {path} and {places[node.name]}"
                 places[node.name] = path
+
+
+def test_no_file_needs_much_scrolling() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        assert len(path.read_text().splitlines()) <= 400, path
