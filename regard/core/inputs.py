@@ -88,10 +88,6 @@ class Inputs:
             extras={name: tensor.to(device) for name, tensor in self.extras.items()},
         )
 
-    def watch(self, probe: Probe | None) -> Inputs:
-        """The same call, watched by a probe."""
-        return replace(self, probe=probe)
-
     def without_last(self) -> Inputs:
         """All but the last place, as a decoder reads what it is taught to predict."""
         valid = self.valid.without_last() if isinstance(self.valid, Padding) else self.valid

@@ -63,6 +63,9 @@ def evaluate(
         raise InputError(f"{nouns[0]}: there is no tokenizer in it, so no text can be read")
     if out is not None and not isinstance(task, TranslationTaskSpec):
         raise InputError(f"--out writes translations, and {nouns[0]} learned {task.kind}", "leave --out out")
+    if how and not isinstance(task, TranslationTaskSpec):
+        told = f"{', '.join(how)}: {nouns[0]} learned {task.kind}, which is measured without a search"
+        raise InputError(told, "leave --beam and --set out")
     task = add_metrics(task, metrics, nouns[0])
     if page is not None:
         read_page(page)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -116,9 +116,9 @@ class Trainer:
                 stack.callback(listener.on_end, self.moment)
             yield
 
-    def _tell(self, what: str, *details: Any) -> None:
+    def _tell(self, event: Callable[[Listener], None]) -> None:
         for listener in self._audience:
-            getattr(listener, what)(*details)
+            event(listener)
 
     @property
     def _audience(self) -> Sequence[Listener]:
@@ -155,7 +155,7 @@ class Trainer:
         moment.seconds, moment.clock = self.timer.read(), self.timer.advance(moment, lap)
         speed = tokens / max(time.monotonic() - started, 1e-9)
         step = Step(moment.step, loss, rate, gradient, moment.tokens, moment.seconds, speed, costs)
-        self._tell("on_step", step, moment)
+        self._tell(lambda listener: listener.on_step(step, moment))
 
     def _backward(self, place: Place[Any], tokens: int) -> float:
         """Add a batch's gradient; its part of the loss."""
@@ -205,7 +205,7 @@ class Trainer:
     def _evaluate(self) -> bool:
         """Measure the model as it will be used; whether it is among the best."""
         moment, started = self.moment, self.timer.read()
-        self._tell("on_evaluation_start", moment)
+        self._tell(lambda listener: listener.on_evaluation_start(moment))
         self.model.eval()
         try:
             # every process measures the same: a model that is spread over them answers only through all
@@ -227,7 +227,7 @@ class Trainer:
         # machines of different makes may differ in the last digit, and must not differ in what is best
         finite = not self.world.agree(not math.isfinite(value))
         better = self.goal.rank(moment, self.world.agree(value) if finite else math.nan, self.spec)
-        self._tell("on_evaluation", moment, measures, better)
+        self._tell(lambda listener: listener.on_evaluation(moment, measures, better))
         return any(step == moment.step for _, step in moment.ranking)
 
     def _unmeasured(self, error: RegardError) -> RegardError:
@@ -275,7 +275,7 @@ class Trainer:
         self.saved = self.moment.step
         self.world.barrier()  # nobody goes on with what isn't safe yet
         if written is not None:
-            self._tell("on_save", written.path)
+            self._tell(lambda listener: listener.on_save(written.path))
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Be again where a checkpoint was saved."""

@@ -20,6 +20,8 @@ from safetensors.torch import load_file
 from regard.cli import run
 from regard.errors import InputError
 from regard.runs.load import load, load_bundle, usage
+from regard.tasks.task import TaskSpec
+from regard.tasks.translation import TranslationTaskSpec
 from tests.cli.test_cli import Done, regard
 from tests.cli.test_verbs import told, typed
 from tests.parity.test_hub import made
@@ -83,14 +85,29 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
+SEARCHED = [name for name in RUNS if isinstance(TaskSpec.parse(RUNS[name]["task"]), TranslationTaskSpec)]
+
+
+def greedy(name: str) -> list[str]:
+    """How a task's answers are searched quickly, if they are searched."""
+    return ["--beam", "1"] if name in SEARCHED else []
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name not in SEARCHED])
+def test_settings_of_a_search_are_refused_where_nothing_is_searched(runs: dict[str, Path], name: str) -> None:
+    done = regard("eval", str(runs[name]), "--beam", "2")
+    assert done.returncode == 3
+    assert "measured without a search" in done.stderr
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_a_task_is_measured_by_what_it_learned(runs: dict[str, Path], name: str) -> None:
-    (found,) = told(regard("eval", str(runs[name]), "--beam", "1", "--json"))
+    (found,) = told(regard("eval", str(runs[name]), *greedy(name), "--json"))
     assert set(MEASURES[name]) <= set(found)
     for measure in MEASURES[name]:
         if f"{measure}_low" in found:
             assert found[f"{measure}_low"] <= found[measure] <= found[f"{measure}_high"]
-    shown = regard("eval", str(runs[name]), "--beam", "1")
+    shown = regard("eval", str(runs[name]), *greedy(name))
     assert shown.returncode == 0, shown.stderr
     assert MEASURES[name][0] in shown.stdout
 
@@ -104,7 +121,7 @@ def test_a_task_resumes_to_the_bit(runs: dict[str, Path], name: str) -> None:
 @pytest.mark.parametrize("name", RUNS)
 def test_a_result_can_be_recorded(runs: dict[str, Path], name: str, tmp_path: Path) -> None:
     page = tmp_path / "results.md"
-    done = regard("eval", str(runs[name]), "--beam", "1", "--record", str(page))
+    done = regard("eval", str(runs[name]), *greedy(name), "--record", str(page))
     assert done.returncode == 0, done.stderr
     assert name.capitalize() in page.read_text()
     assert str(tmp_path) not in page.read_text()

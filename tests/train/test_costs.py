@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +33,6 @@ from tests.runs.test_tasks import RUNS
 
 MIXTRAL = {"kind": "mixtral-8x7b", "width": 16, "depth": 2, "heads": 2, "kv_heads": 1, "hidden": 8}
 DEEPSEEK = {"kind": "deepseek-tiny", "depth": 2}
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny models gain nothing from threads, and tests beside these lose."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def learned(name: str, folder: Path, balance: str) -> tuple[Model, Task[Any]]:

@@ -30,14 +30,6 @@ from tests.train.test_costs import document as language
 TRAIN = Path(__file__).parent.parent.parent / "regard" / "train"
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @dataclass
 class Meeting:
     """Where threads that stand for processes meet: all bring something, and all see what the others brought."""
