@@ -55,7 +55,7 @@ def evaluate(
     for path in (out, page):
         if path is not None:
             check_file(path)
-    first = load_bundle(nouns[0])
+    first, run = load_bundle(nouns[0]), _open(nouns[0])
     task = first.purpose()
     if first.task is None and not files:
         raise InputError(f"{nouns[0]}: it came from elsewhere, and kept nothing to test on", "--data FILE")
@@ -69,10 +69,10 @@ def evaluate(
     task = add_metrics(task, metrics, nouns[0])
     if page is not None:
         read_page(page)
-        if first.task is None:
+        if run is None:
             raise InputError(f"{nouns[0]}: only what was trained here is recorded", "leave --record out")
-        _last_step(Run.open(Path(split_noun(nouns[0])[0])))
-    samples, count = _samples(nouns[0], task, files), first.model.parameter_count()
+        _last_step(run)
+    samples, count = _samples(run, task, files), first.model.parameter_count()
     if isinstance(task, TranslationTaskSpec):
         translator = ensemble(
             [
@@ -109,20 +109,25 @@ def _measure(noun: str, given: Bundle, task: TaskSpec, samples: Sequence[Sample]
     return dict(task.measure(pipeline, samples))
 
 
-def _samples(noun: str, task: TaskSpec, files: Sequence[str]) -> list[Sample]:
+def _open(noun: str) -> Run | None:
+    """The run that a noun names; None for a model from elsewhere."""
+    folder = Path(split_noun(noun)[0])
+    return Run.open(folder) if (folder / RUN).is_file() else None
+
+
+def _samples(run: Run | None, task: TaskSpec, files: Sequence[str]) -> list[Sample]:
     if not files:
-        prepared = Run.open(Path(split_noun(noun)[0])).prepared()
-        return prepared.samples("test" if prepared.has("test") else "validation")
-    samples = list(_reader(noun, task.form, files).samples(Log("stop")))
+        assert run is not None
+        return run.prepared().samples("test" if run.prepared().has("test") else "validation")
+    samples = list(_reader(run, task.form, files).samples(Log("stop")))
     if not samples:
         raise DataError(f"{', '.join(files)}: there is nothing in it", "check the files")
     return samples
 
 
-def _reader(noun: str, form: Form, files: Sequence[str]) -> ReaderSpec:
+def _reader(run: Run | None, form: Form, files: Sequence[str]) -> ReaderSpec:
     """The reader that the run was trained with, on other files; otherwise what a user means by the names of files."""
-    folder = Path(split_noun(noun)[0])
-    corpus = Run.open(folder).spec.corpus if (folder / RUN).is_file() else None
+    corpus = None if run is None else run.spec.corpus
     own = corpus.train if isinstance(corpus, Files) and corpus.train.form == form else None
     return (None if own is None else own.turn_to(files)) or choose_reader(form, files)
 
