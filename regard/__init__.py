@@ -16,29 +16,49 @@ if TYPE_CHECKING:
     from regard.core.probe import Edit as Edit
     from regard.core.probe import Record as Record
     from regard.core.spec import Spec as Spec
+    from regard.decode.continuation import generate as generate
     from regard.decode.ensemble import Ensemble as Ensemble
+    from regard.decode.filler import Filler as Filler
     from regard.decode.search import Search as Search
     from regard.decode.search import beam_search as beam_search
+    from regard.decode.translator import Translator as Translator
+    from regard.decode.writer import Writer as Writer
+    from regard.errors import RegardError as RegardError
     from regard.models import preset as preset
+    from regard.runs.convert import export as export
+    from regard.runs.convert import save as save
     from regard.runs.load import load as load
     from regard.runs.train import fit as fit
+    from regard.tasks.classification import Classifier as Classifier
+    from regard.tasks.embedding import Embedder as Embedder
+    from regard.tasks.tagging import Tagger as Tagger
 
 __version__ = "0.1.0"
 
 SURFACE = {
+    "Classifier": "regard.tasks.classification",
     "Edit": "regard.core.probe",
+    "Embedder": "regard.tasks.embedding",
     "Ensemble": "regard.decode.ensemble",
+    "Filler": "regard.decode.filler",
     "Model": "regard.core.model",
     "ModelSpec": "regard.core.model",
     "Record": "regard.core.probe",
+    "RegardError": "regard.errors",
     "Search": "regard.decode.search",
     "Spec": "regard.core.spec",
+    "Tagger": "regard.tasks.tagging",
+    "Translator": "regard.decode.translator",
+    "Writer": "regard.decode.writer",
+    "beam_search": "regard.decode.search",
+    "export": "regard.runs.convert",
     "fit": "regard.runs.train",
+    "generate": "regard.decode.continuation",
     "load": "regard.runs.load",
     "outline": "regard.core.outline",
     "preset": "regard.models",
+    "save": "regard.runs.convert",
     "use": "regard.core.plugins",
-    "beam_search": "regard.decode.search",
 }
 __all__ = sorted(SURFACE)  # noqa: PLE0605
 
@@ -47,3 +67,8 @@ def __getattr__(name: str) -> Any:
     if name not in SURFACE:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
     return getattr(importlib.import_module(SURFACE[name]), name)
+
+
+def __dir__() -> list[str]:
+    """What is public, for completion: a name needn't have been loaded to be shown."""
+    return [*__all__, "__version__"]

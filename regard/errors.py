@@ -9,7 +9,15 @@ from pathlib import Path
 
 
 class RegardError(Exception):
-    """A mistake that the user can mend, or a limit that they should know."""
+    """A mistake that the user can mend, or a limit that they should know.
+
+    >>> import regard
+    >>> try:
+    ...     model = regard.preset("gpt2", width=100, heads=7).build()
+    ... except regard.RegardError as error:
+    ...     print(error.code, error.status)
+    spec 2
+    """
 
     code = "error"
     status = 1

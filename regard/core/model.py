@@ -6,71 +6,42 @@ nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import torch
-import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.core.block import Sublayer, forgetful
 from regard.core.blueprint import blueprint
+from regard.core.factors import Factors, WordHead
 from regard.core.inputs import Extras, Inputs
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, Part
-from regard.core.padding import Padding
+from regard.core.padding import Padding, check_valid
 from regard.core.probe import Both, Probe
 from regard.core.spec import HeadSpec, InitSpec, Spec, build_optional
 from regard.core.stack import Stack, StackSpec
-from regard.core.state import Group, Memory, State
+from regard.core.state import Group, Memory, Progress
 from regard.core.view import View
 from regard.errors import InputError, SpecError
 
 
-@dataclass
-class Progress(State):
-    """A decoder's state: what each block remembers, and the memory that it looks at."""
-
-    blocks: Group
-    memory: Memory | None = None
-
-    def rewindable(self, length: int) -> bool:
-        return True
-
-
-@dataclass
-class Factors:
-    """Vectors and the words that they are compared with: scores = vectors @ words.T + bias."""
-
-    vectors: Tensor  # (…, width)
-    words: Tensor  # (vocabulary, width)
-    bias: Tensor | None = None  # (vocabulary,)
-
-    def table(self) -> Tensor:
-        """The scores themselves: (…, vocabulary)."""
-        return F.linear(self.vectors, self.words, self.bias)
-
-    def only(self, direction: int) -> Factors:
-        """Those of one direction, where there are several: (…, directions, width)."""
-        return Factors(self.vectors[..., direction, :], self.words, self.bias)
-
-    def at(self, rows: Tensor | slice) -> Factors:
-        """Those of some rows."""
-        return Factors(self.vectors[rows], self.words, self.bias)
-
-
-class WordHead(Part):
-    """A head that scores the words of a vocabulary, position by position."""
-
-    def factors(self, x: Tensor) -> Factors:
-        raise NotImplementedError
-
-
 class Model(nn.Module):
-    """Tokens (or images) to logits."""
+    """Tokens (or images) to logits.
+
+    >>> import regard, torch
+    >>> model = regard.preset("gpt2", width=32, depth=2, heads=2, vocabulary=100).build().eval()
+    >>> model(torch.tensor([[5, 6, 7]])).shape  # rows, positions, vocabulary
+    torch.Size([1, 3, 100])
+    >>> state = model.start(1)  # for going on token by token
+    >>> model.step(torch.tensor([5]), state).shape
+    torch.Size([1, 100])
+    """
 
     def __init__(self, spec: ModelSpec, encoder: Stack | None, decoder: Stack | None, head: Part | None) -> None:
         super().__init__()
@@ -142,7 +113,7 @@ class Model(nn.Module):
 
     def answer(self, features: Tensor, *, valid: Tensor | Padding | None = None) -> Tensor:
         """What `forward` gives, from features that were computed before. For several losses on the same features."""
-        fitting(valid, features.shape[0], features.shape[1])
+        check_valid(valid, features.shape[0], features.shape[1])
         return self._answer(features, View.of(features, valid, probe=self._probe(None)))
 
     def factors(self, inputs: Tensor | Inputs, keep: Tensor) -> Factors:
@@ -196,6 +167,36 @@ class Model(nn.Module):
         x = stack(inputs.tokens, view, state.blocks)
         state.advance(view.mask)
         return x, view
+
+    # What the rooms above can do with a model in hand. They are asked through the package's surface, and only when
+    # somebody calls, so that this room still stands on nothing.
+
+    @classmethod
+    def load(cls, noun: str | Path, where: Literal["auto", "cpu", "cuda", "mps"] = "auto") -> Model:
+        """The model of a run, of a folder that `save` wrote, or of one in Hugging Face layout."""
+        import regard
+
+        found = regard.load(noun, where).model
+        assert isinstance(found, Model)
+        return found
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model to a new folder, which `Model.load` and every verb that needs no words takes."""
+        import regard
+
+        return regard.save(self, folder)
+
+    def export(self, place: str | Path, to: str = "hf") -> list[Path]:
+        """Write the model for others: Hugging Face layout, or another export target; the files."""
+        import regard
+
+        return regard.export(self, place, to)
+
+    def generate(self, tokens: Tensor | Inputs, **settings: Any) -> list[list[int]]:
+        """Go on from each row of tokens, or translate it: `generate(tokens, max_tokens=20, sample=True, seed=1)`."""
+        import regard
+
+        return regard.generate(self, tokens, **settings)
 
     @property
     def endless(self) -> bool:
@@ -260,7 +261,7 @@ class Model(nn.Module):
         return y
 
     def _view(self, stack: Stack, inputs: Inputs, state: Progress | None = None) -> View:
-        rows, time = measure_call(stack, inputs)
+        rows, time = stack.measure(inputs)
         if state is None:
             memory = self._recall(inputs.memory, rows)
         elif state.rows not in (None, rows):  # None: nothing in it remembers, so any rows will do
@@ -282,27 +283,16 @@ class Model(nn.Module):
         return None if memory is None else memory.serve(rows)
 
 
-def measure_call(stack: Stack, inputs: Inputs) -> tuple[int, int]:
-    """Rows and positions of a call, once it is sure that they fit together."""
-    rows, time = stack.embedding.measure(inputs.tokens)  # type: ignore[operator]
-    if not rows or not time:
-        raise InputError(f"there is nothing to read: {rows} rows of {time} positions")
-    if inputs.grid is not None or inputs.edges is not None:
-        raise InputError("no part of this model reads a grid or edges", "leave them out")
-    fitting(inputs.valid, rows, time)
-    return rows, time
-
-
-def fitting(valid: Tensor | Padding | None, rows: int, time: int) -> None:
-    """Refuse a `valid` that isn't a truth for each position."""
-    real = valid.valid if isinstance(valid, Padding) else valid
-    if real is not None and (real.shape != (rows, time) or real.dtype != torch.bool):
-        given = f"{real.dtype} {tuple(real.shape)}"
-        raise InputError(f"valid is a torch.bool of shape ({rows}, {time}) here, not {given}", "mask.bool()")
-
-
 class ModelSpec(Spec):
-    """A whole model: its stacks, its head, and how its weights start."""
+    """A whole model: its stacks, its head, and how its weights start.
+
+    >>> import regard
+    >>> spec = regard.preset("gpt2", width=32, depth=2, heads=2, vocabulary=100)
+    >>> spec == regard.ModelSpec.parse(spec.model_dump(mode="json"))  # a spec is data
+    True
+    >>> spec.build().parameter_count()
+    61440
+    """
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     kind: Literal["model"] = "model"
@@ -326,6 +316,16 @@ class ModelSpec(Spec):
                     if wanted is not None and wanted != left:
                         there = "there is none" if left is None else f"the encoder leaves one of {left}"
                         raise ValueError(f"{name}.blocks.{number} reads a memory of width {wanted}, and {there}")
+        return self
+
+    @property
+    def family(self) -> dict[str, Any] | None:
+        """The settings of the family that composed it; None: nobody noted them, or it was changed since."""
+        return vars(self).get("_family")
+
+    def note_family(self, settings: Mapping[str, Any] | None) -> Self:
+        """Note where a spec comes from. That is no field of it: two that describe one model stay equal."""
+        vars(self)["_family"] = None if settings is None else dict(settings)
         return self
 
     @property

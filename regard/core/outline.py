@@ -59,7 +59,12 @@ class Outline:
 
 
 def outline(spec: ModelSpec, name: str = "model") -> Outline:
-    """Draw a model from its spec alone."""
+    """Draw a model from its spec alone; no weight is made.
+
+    >>> import regard
+    >>> regard.outline(regard.preset("llama3-8b")).parameters
+    8030261248
+    """
     model = spec.build("meta")
     stacks = ((model.encoder, spec.encoder, "encoder"), (model.decoder, spec.decoder, "decoder"))
     children = [_stack(stack, given, label) for stack, given, label in stacks if stack and given]

@@ -97,3 +97,11 @@ class Padding:
         blank = [[pad] * (self.time - length) for length in self.lengths]
         pairs = zip(rows, blank, strict=True)
         return torch.tensor([[*row, *pads] if self.trailing else [*pads, *row] for row, pads in pairs])
+
+
+def check_valid(valid: Tensor | Padding | None, rows: int, time: int) -> None:
+    """Refuse a `valid` that isn't a truth for each position."""
+    real = valid.valid if isinstance(valid, Padding) else valid
+    if real is not None and (real.shape != (rows, time) or real.dtype != torch.bool):
+        given = f"{real.dtype} {tuple(real.shape)}"
+        raise InputError(f"valid is a torch.bool of shape ({rows}, {time}) here, not {given}", "mask.bool()")

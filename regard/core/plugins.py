@@ -72,6 +72,11 @@ def use(name: str | Path, folder: Path | None = None) -> Plugin:
     """Load a plug-in of one's own: `use("my_mixer.py")`, or a module by its name: `use("my_package")`.
 
     This runs it. `folder`: where a file is looked for, if not here.
+
+    >>> import pathlib, regard
+    >>> _ = pathlib.Path("my_metric.py").write_text("# a class on MetricSpec, which enters itself")
+    >>> regard.use("my_metric.py").name
+    'my_metric.py'
     """
     word = str(name)
     if word.endswith(".py"):

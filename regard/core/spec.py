@@ -71,7 +71,12 @@ class SpecType(ModelMetaclass):
 
 
 class Spec(BaseModel, metaclass=SpecType):
-    """A description of something to build."""
+    """A description of something to build: it is checked when it is made, it can't be changed, and it is plain data.
+
+    >>> from regard.mixers.attention import Attention
+    >>> Attention(heads=8).replace(causal=True).model_dump()["heads"]
+    8
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 

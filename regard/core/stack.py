@@ -11,7 +11,9 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.core.block import Block, BlockSpec
 from regard.core.dense import Lookup
+from regard.core.inputs import Inputs
 from regard.core.mixer import Part
+from regard.core.padding import check_valid
 from regard.core.spec import Count, Depth, EmbeddingSpec, NormSpec, RelativeSpec, Size, Spec, build_optional
 from regard.core.state import Group, State
 from regard.core.view import View
@@ -41,6 +43,16 @@ class Stack(Part):
         self.blend = blend
         self.scatter = scatter
         self.recompute = False  # whoever trains may trade time for memory
+
+    def measure(self, inputs: Inputs) -> tuple[int, int]:
+        """Rows and positions of a call, once it is sure that they fit together."""
+        rows, time = self.embedding.measure(inputs.tokens)  # type: ignore[operator]
+        if not rows or not time:
+            raise InputError(f"there is nothing to read: {rows} rows of {time} positions")
+        if inputs.grid is not None or inputs.edges is not None:
+            raise InputError("no part of this model reads a grid or edges", "leave them out")
+        check_valid(inputs.valid, rows, time)
+        return rows, time
 
     def forward(self, inputs: Tensor, view: View, state: Group | None = None) -> Tensor:
         view.bias = self.bias

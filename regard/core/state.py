@@ -353,3 +353,14 @@ class Group(State):
 
     def rewindable(self, length: int) -> bool:
         return True
+
+
+@dataclass
+class Progress(State):
+    """A decoder's state: what each block remembers, and the memory that it looks at."""
+
+    blocks: Group
+    memory: Memory | None = None
+
+    def rewindable(self, length: int) -> bool:
+        return True

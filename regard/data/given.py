@@ -21,6 +21,13 @@ def check_text(text: Any, several: str) -> None:
         raise InputError("the text isn't UTF-8: it has bytes that are no characters", "iconv -f latin1 -t utf-8")
 
 
+def list_texts(given: str | Sequence[str]) -> Sequence[str]:
+    """One text or several as several, once it is sure that they are texts."""
+    texts = [given] if isinstance(given, str) else given
+    check_texts(texts, "a string, or a list of strings")
+    return texts
+
+
 def check_texts(texts: Any, one: str) -> None:
     """Insist on several texts; `one`: what to call with one of them."""
     if isinstance(texts, str) or not isinstance(texts, Sequence):

@@ -236,7 +236,7 @@ class Engine:
         """Read tokens, (rows,) or (rows, time), and score what may follow."""
         record = Record(*self.scorer.alignments) if looks else None
         logits = self.scorer.step(tokens, state, probe=record).float()
-        maps = [] if record is None else [record[name].mean(1)[:, -1:] for name in record.values]
+        maps = [] if record is None else [record[name].mean(1)[:, -1:] for name in record]
         return StepScores(logits, logits.log_softmax(-1), torch.stack(maps).mean(0) if maps else None)
 
     def _keep(self, state: State, rows: list[int]) -> list[State]:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from regard.core.inputs import Inputs
-from regard.core.model import Model, Progress
+from regard.core.model import Model
 from regard.core.padding import Padding
 from regard.core.probe import Probe
-from regard.core.state import Group, Memory
+from regard.core.state import Group, Memory, Progress
 from regard.errors import SpecError
 
 
@@ -26,7 +26,16 @@ class Memories:
 
 
 class Ensemble:
-    """Models with one vocabulary."""
+    """Models with one vocabulary, asked as one: a search takes it wherever it takes a model.
+
+    >>> import regard, torch
+    >>> spec = regard.preset("transformer-tiny", width=32, depth=1, heads=2, vocabulary=100)
+    >>> both = regard.Ensemble([spec.build().eval(), spec.build().eval()])
+    >>> memory = both.encode(torch.tensor([[5, 6, 7]]))
+    >>> [best] = regard.beam_search(both, memory, 1, begin=2, end=3, settings=regard.Search(beam=4, max_tokens=9))
+    >>> len(best)
+    1
+    """
 
     def __init__(self, models: Sequence[Model]) -> None:
         if not models:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, overload
 
 import torch
 
 from regard.core.model import Model
-from regard.data.given import check_text
+from regard.data.given import list_texts
 from regard.data.tokenizer import MASK, Tokenizer
 from regard.decode.pipeline import Pipeline
 from regard.errors import InputError, SpecError
@@ -32,7 +33,13 @@ class Filled:
 
 @dataclass(repr=False)
 class Filler(Pipeline):
-    """An encoder that learned to guess hidden tokens, and its tokenizer."""
+    """An encoder that learned to guess hidden tokens, and its tokenizer.
+
+    >>> import regard
+    >>> filler = regard.load("runs/masked", kind=regard.Filler)
+    >>> len(filler.fill("the [MASK] sleeps", best=3).guesses[0])
+    3
+    """
 
     usage: ClassVar[str] = 'fill {} "… [MASK] …"'
     model: Model
@@ -43,10 +50,19 @@ class Filler(Pipeline):
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         return self.tokenizer, self.tokenizer
 
+    @overload
+    def fill(self, text: str, best: int = 5) -> Filled: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def fill(self, text: Sequence[str], best: int = 5) -> list[Filled]: ...
+
+    def fill(self, text: str | Sequence[str], best: int = 5) -> Filled | list[Filled]:
+        """The likeliest words for each `[MASK]`, in a text or in each of a list: `fill("the [MASK] cat")`."""
+        found = [self._fill(each, best) for each in list_texts(text)]
+        return found[0] if isinstance(text, str) else found
+
     @torch.no_grad()
-    def fill(self, text: str, best: int = 5) -> Filled:
-        """The likeliest words for each `[MASK]`: `fill("the [MASK] cat")`."""
-        check_text(text, "one text at a time")
+    def _fill(self, text: str, best: int) -> Filled:
         tokenizer, network = self.tokenizer, self.model
         mask = needs_mask(tokenizer, "this model's tokenizer")
         own = str(tokenizer.engine.id_to_token(mask))

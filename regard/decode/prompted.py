@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from regard.core.inputs import Inputs
-from regard.core.model import Model, Progress
+from regard.core.model import Model
 from regard.core.padding import Padding
 from regard.core.probe import Probe
+from regard.core.state import Progress
 
 
 @dataclass

@@ -27,7 +27,16 @@ MOST = 200  # tokens of a text that nothing else limits
 
 
 class Search(Spec):
-    """How to look for the best sentence, or for a random one."""
+    """How to look for the best sentence, or for a random one.
+
+    >>> import regard
+    >>> regard.Search(beam=5, best=2).replace(max_tokens=40).max_tokens
+    40
+    >>> regard.Search(beam=2, best=3)
+    Traceback (most recent call last):
+        ...
+    regard.errors.SpecError: Search: best: 3 hypotheses from a beam of 2; try beam=3
+    """
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     renamed: ClassVar[Mapping[str, str]] = {"minimum": "min_tokens", "maximum": "max_tokens"}
@@ -109,6 +118,13 @@ def beam_search(
     """For each sentence its best hypotheses, best first; `attention`: with what each token looked at, if it does.
 
     `end`: the token that ends a sentence, or several; the first is the one that a limit writes.
+
+    >>> import regard, torch
+    >>> model = regard.preset("transformer-tiny", width=32, depth=1, heads=2, vocabulary=100).build().eval()
+    >>> memory = model.encode(torch.tensor([[5, 6, 7], [8, 9, 10]]))
+    >>> found = regard.beam_search(model, memory, 2, begin=2, end=3, settings=regard.Search(beam=4, max_tokens=9))
+    >>> len(found), len(found[0][0].tokens) <= 10  # the end counts too
+    (2, True)
     """
     ends = (end,) if isinstance(end, int) else tuple(end)
     batch = BeamBatch(scorer, memory, sentences, begin, ends, settings or Search(), demands or Demands(), attention)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, overload
 
 import torch
 
 from regard.core.inputs import Inputs
 from regard.core.model import Model
-from regard.data.given import check_text, check_texts
+from regard.data.given import check_texts, list_texts
 from regard.data.tokenizer import Tokenizer
 from regard.decode.ensemble import Ensemble
 from regard.decode.filters import Demands, special_tokens
@@ -70,7 +70,16 @@ class Wishes:
 
 @dataclass(repr=False)
 class Translator(Pipeline):
-    """A network, or several, with the tokenizers that it was trained with."""
+    """A network, or several, with the tokenizers that it was trained with.
+
+    >>> import regard
+    >>> translator = regard.load("runs/en-fr", kind=regard.Translator)
+    >>> translation = translator.translate("the cat sleeps", beam=3)
+    >>> isinstance(translation.text, str), translation.score < 0
+    (True, True)
+    >>> len(translator.translate(["the cat sleeps", "the dog sings"]))
+    2
+    """
 
     usage: ClassVar[str] = "translate {} < FILE"
     model: Model | Ensemble
@@ -108,13 +117,22 @@ class Translator(Pipeline):
             raise InputError("a decoder alone translates after a separator, and this tokenizer has none")
         return self.target.separator
 
-    def translate(self, text: str, *, attention: bool = False, **settings: Any) -> Translation:
-        """The best translation of a text: `translate("I like the green cat.", beam=5)`.
+    @overload
+    def translate(self, text: str, *, attention: bool = False, **settings: Any) -> Translation: ...
+
+    @overload
+    def translate(self, text: Sequence[str], *, attention: bool = False, **settings: Any) -> list[Translation]: ...
+
+    def translate(
+        self, text: str | Sequence[str], *, attention: bool = False, **settings: Any
+    ) -> Translation | list[Translation]:
+        """The best translation of a text, or of each of a list: `translate("I like the green cat.", beam=5)`.
 
         `attention`: with what each token looked at; None for a model that doesn't look (`unseeing` says why).
         """
-        check_text(text, "translate_all(texts)")
-        return next(self.translate_all([text], self.settings(settings), attention=attention))[0]
+        texts = list_texts(text)
+        found = [best[0] for best in self.translate_all(texts, self.settings(settings), attention=attention)]
+        return found[0] if isinstance(text, str) else found
 
     def translate_all(
         self,

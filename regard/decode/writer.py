@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, overload
 
 import torch
 from torch import Tensor
 
 from regard.core.model import Model
-from regard.data.given import check_text, check_texts
+from regard.data.given import check_text, check_texts, list_texts
 from regard.data.tokenizer import Tokenizer
 from regard.decode.engine import Beginning, Choice, Engine, Request, Scorer, Turn
 from regard.decode.filters import Context, Demands, rules, shapes, special_tokens
@@ -179,7 +179,14 @@ class Stream(Request):
 
 @dataclass(repr=False)
 class Writer(Pipeline):
-    """A language model and its tokenizer."""
+    """A language model and its tokenizer.
+
+    >>> import regard
+    >>> writer = regard.load("runs/text", kind=regard.Writer)
+    >>> text = "".join(piece.text for piece in writer.stream("the cat", max_tokens=5, seed=1))
+    >>> text == writer.write("the cat", max_tokens=5, seed=1)[0].text
+    True
+    """
 
     usage: ClassVar[str] = 'generate {} --prompt "…"'
     model: Model
@@ -200,10 +207,30 @@ class Writer(Pipeline):
         for pieces in self.begin(prompt, self.search.replace(**settings), stop, 1, slide):
             yield pieces[0]
 
+    @overload
     def write(
         self, prompt: str = "", *, samples: int = 1, stop: Sequence[str] = (), slide: bool = False, **settings: Any
-    ) -> list[Continuation]:
-        """Several continuations of one prompt, whole."""
+    ) -> list[Continuation]: ...
+
+    @overload
+    def write(
+        self, prompt: Sequence[str], *, samples: int = 1, stop: Sequence[str] = (), slide: bool = False, **settings: Any
+    ) -> list[list[Continuation]]: ...
+
+    def write(
+        self,
+        prompt: str | Sequence[str] = "",
+        *,
+        samples: int = 1,
+        stop: Sequence[str] = (),
+        slide: bool = False,
+        **settings: Any,
+    ) -> list[Continuation] | list[list[Continuation]]:
+        """Several continuations of one prompt, whole; of a list of prompts, those of each."""
+        if not isinstance(prompt, str):
+            return [
+                self.write(each, samples=samples, stop=stop, slide=slide, **settings) for each in list_texts(prompt)
+            ]
         stream = self.begin(prompt, self.search.replace(**settings), stop, samples, slide)
         found: list[list[Piece]] = [[] for _ in range(samples)]
         for pieces in stream:

@@ -44,6 +44,8 @@ def beside(given: Bundle, plan: FamilyMatch, noun: str) -> dict[str, bytes]:
     """All files that belong to a model but for its weights."""
     if given.origin is not None:
         return return_files(given, given.origin, plan)
+    if given.lexicon is None and given.task is None:
+        return {}  # a model by itself: its weights and its config.json are all there is
     if given.lexicon is None or given.lexicon.tokenizers[0] is not given.lexicon.tokenizers[1]:
         raise RegardError(f"{noun}: that layout has one vocabulary, and this run has two", "tokenizer.shared=true")
     return make_files(given, given.lexicon, plan)

@@ -55,7 +55,8 @@ class Family(Generic[S]):
         return str(self.settings.model_fields["kind"].default)
 
     def preset(self, name: str, overrides: Mapping[str, Any]) -> ModelSpec:
-        return self.compose(self.settings.parse(self.tree(name, overrides)))
+        chosen = self.settings.parse(self.tree(name, overrides))
+        return self.compose(chosen).note_family(chosen.model_dump(mode="json"))
 
     def tree(self, name: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
         """All settings of a preset as plain data, with some of them changed; not yet validated."""
@@ -83,7 +84,14 @@ def presets() -> dict[str, Family[Any]]:
 
 
 def preset(name: str, /, **overrides: Any) -> ModelSpec:
-    """The spec of a preset, with other settings if wanted."""
+    """The spec of a preset, with other settings if wanted.
+
+    >>> import regard
+    >>> regard.preset("gpt2").build("meta").parameter_count()
+    124439808
+    >>> regard.preset("transformer-tiny", mix="mamba").encoder.blocks[0].mix.kind
+    'mamba'
+    """
     known = presets()
     if name not in known:
         load_installed()  # a plug-in that can't be imported may have it

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.dense import Dense, Lookup
+from regard.core.factors import Factors, WordHead
 from regard.core.mask import average
 from regard.core.mixer import Part
-from regard.core.model import Factors, WordHead
 from regard.core.spec import Answers, HeadSpec, NormSpec, Rate, Size, build_optional
 from regard.core.view import View
 from regard.errors import SpecError

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import regard.hub.targets  # noqa: F401  enters every format
+from regard.core.model import Model
 from regard.core.spec import choose_kind
 from regard.data.lexicon import Lexicon
 from regard.errors import RegardError
@@ -16,8 +18,9 @@ from regard.hub.fetch import fetch
 from regard.hub.load import Imported, import_folder
 from regard.hub.targets.target import TargetSpec
 from regard.runs.load import load_bundle
-from regard.runs.resolve import IMPORT
+from regard.runs.resolve import IMPORT, MODEL
 from regard.runs.uses import note_plugins
+from regard.tasks.bundle import Bundle
 from regard.train.checkpoint import Store
 
 
@@ -60,8 +63,7 @@ def bring(noun: str, out: Path | None, check: bool) -> Import:
 
 def keep(arrived: Imported, out: Path) -> Path:
     """A run that holds a model from elsewhere, so that every verb that takes a run takes it."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise RegardError(f"{out}: is there already", "--out ANOTHER")
+    insist_on_free(out, "--out ANOTHER")
     plan = arrived.plan
     files: dict[str, bytes] = {}
     if arrived.tokenizers is not None:
@@ -74,6 +76,46 @@ def keep(arrived: Imported, out: Path) -> Path:
     Store(out / "checkpoints").save(0, {"model": arrived.model.state_dict()}, data, files)
     write(out / IMPORT, json.dumps(about, indent=1).encode())
     return out
+
+
+def insist_on_free(folder: Path, hint: str) -> None:
+    """Refuse a place where something stands already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RegardError(f"{folder}: is there already", hint)
+
+
+def save(model: Model, folder: str | Path) -> Path:
+    """Write a model in hand to a new folder, which `load` and `Model.load` take; there is no tokenizer in it.
+
+    >>> import regard, tempfile
+    >>> model = regard.preset("gpt2", width=32, depth=2, heads=2, vocabulary=100).build()
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     folder = regard.save(model, f"{place}/mine")
+    ...     regard.Model.load(folder).parameter_count() == model.parameter_count()
+    True
+    """
+    place = Path(folder)
+    insist_on_free(place, "another folder")
+    spec = model.spec.model_dump(mode="json")
+    # no ranking and no task: it validated nowhere, and its make says what it can do
+    plugins = note_plugins((), model.spec.family, model.spec)
+    state: dict[str, Any] = {"moment": {"ranking": []}, "task": None, "family": model.spec.family, "plugins": plugins}
+    Store(place / "checkpoints").save(0, {"model": model.state_dict()}, {"spec": spec, "state": state}, {})
+    write(place / MODEL, json.dumps({"parameters": model.parameter_count()}, indent=1).encode())
+    return place
+
+
+def export(model: Model, place: str | Path, to: str = "hf") -> list[Path]:
+    """Write a model in hand for others, in the format that `to` names; the files. Its tokenizer isn't known here.
+
+    >>> import regard, tempfile
+    >>> model = regard.preset("gpt2", width=32, depth=2, heads=2, vocabulary=100).build()
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     [file.name for file in regard.export(model, f"{place}/theirs")]
+    ['config.json', 'model.safetensors']
+    """
+    target = choose_kind(TargetSpec, to, "to")
+    return target.write(Bundle(model, None, None, family=model.spec.family), "the model", Path(place))
 
 
 @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import torch
 
@@ -75,6 +75,7 @@ def load_bundle(noun: str, where: Device = "auto") -> Bundle:
         lexicon = None if arrived.tokenizers is None else Lexicon(arrived.tokenizers, arrived.labels, foreign=True)
         plan = arrived.plan
         settings = plan.settings.model_dump(mode="json")
+        arrived.model.spec.note_family(settings)
         return Bundle(arrived.model.to(device(where)), lexicon, None, None, plan.config, settings, arrived.origin)
     return read_resolved(noun, lambda checkpoint: read_bundle(checkpoint, where))
 
@@ -88,7 +89,8 @@ def read_bundle(checkpoint: Checkpoint, where: Device) -> Bundle:
         return checkpoint.read(name) if name in checkpoint.files else None
 
     lexicon = Lexicon.read(file, str(checkpoint.path)) if has_lexicon else None
-    task = None if about is not None else TaskSpec.parse(checkpoint.json("state").get("task", "translation"))
+    told = checkpoint.json("state").get("task", "translation")  # null: a model that was saved by itself
+    task = None if about is not None or told is None else TaskSpec.parse(told)
     if task is not None and task.words and (lexicon is None or lexicon.words is None):
         raise Damage(f"{checkpoint.path}: its tokenizer is missing", checkpoint.path)
     if lexicon is not None and lexicon.foreign:
@@ -97,6 +99,7 @@ def read_bundle(checkpoint: Checkpoint, where: Device) -> Bundle:
         _agree(checkpoint, model.spec, lexicon)
     family = checkpoint.json("state").get("family") if about is None else about["settings"]
     config = {} if about is None else about["config"]
+    model.spec.note_family(family)
     return Bundle(model, lexicon, task, about, config, family, origin_of(checkpoint))
 
 
@@ -119,20 +122,37 @@ def _agree(checkpoint: Checkpoint, spec: ModelSpec, lexicon: Lexicon) -> None:
             raise CheckpointError(f"{checkpoint.path}: its {side} knows {held} tokens, its tokenizer {len(tokenizer)}")
 
 
-def load(noun: str, where: Device = "auto") -> Pipeline:
+@overload
+def load(noun: str | Path, where: Device = "auto") -> Pipeline: ...
+
+
+@overload
+def load(noun: str | Path, where: Device = "auto", *, kind: type[P]) -> P: ...
+
+
+def load(noun: str | Path, where: Device = "auto", *, kind: type[Pipeline] = Pipeline) -> Pipeline:
     """A run, or a folder in Hugging Face layout, ready to use: `load("runs/en-fr").translate("I like the green cat.")`.
 
     What comes depends on what was learned: a Translator, a Writer, a Filler, a Classifier, a Tagger, an Embedder. The
     npz file of `g2p-en` is a Translator too. All have `model`, `tokenizers`, `task` and `config`; where there is no
-    tokenizer, that is all they have.
+    tokenizer, that is all they have. `kind` insists on one of them, and lets an editor know which it will be.
+
+    >>> import regard
+    >>> regard.load("runs/nowhere", kind=regard.Translator)
+    Traceback (most recent call last):
+        ...
+    regard.errors.CheckpointError: runs/nowhere: not a run, there is no such folder
+      try: regard train CONFIG out=runs/nowhere
     """
+    noun = str(noun)
     if noun.endswith(".npz"):
-        return pronouncer(Path(noun))
-    pipeline = load_bundle(noun, where).pipeline()
-    file = Path(split_noun(noun)[0]) / RUN
-    if not pipeline.config and file.is_file():
-        pipeline.config = read(file).tree
-    return pipeline
+        pipeline: Pipeline = pronouncer(Path(noun))
+    else:
+        pipeline = load_bundle(noun, where).pipeline()
+        file = Path(split_noun(noun)[0]) / RUN
+        if not pipeline.config and file.is_file():
+            pipeline.config = read(file).tree
+    return pipeline if kind is Pipeline else insist_on_kind(pipeline, noun, kind, f"a {kind.__name__} is wanted")
 
 
 def load_as(noun: str, kind: type[P], wants: str) -> P:

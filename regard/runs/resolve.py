@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 RUN = "run.yaml"  # of a folder that holds a run
 IMPORT = "import.json"  # of a folder that holds a model from elsewhere, and was never trained here
+MODEL = "model.json"  # of a folder that holds a model alone, as `Model.save` writes it
 
 
 def no_run(folder: Path) -> CheckpointError:
@@ -30,8 +31,8 @@ def no_run(folder: Path) -> CheckpointError:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run, or a model that was brought in and kept."""
-    return (folder / RUN).is_file() or (folder / IMPORT).is_file()
+    """Whether a folder holds a run, or a model that was brought in or saved by itself."""
+    return any((folder / name).is_file() for name in (RUN, IMPORT, MODEL))
 
 
 def split_noun(noun: str) -> tuple[str, str]:

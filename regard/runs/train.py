@@ -42,7 +42,15 @@ class TrainedRun:
 
 
 def fit(path: str | Path, changes: Mapping[str, Any] | None = None) -> TrainedRun:
-    """Train as a run file says: `fit("recipes/demo.yaml", {"train.minutes": 30})`."""
+    """Train as a run file says: `fit("recipes/demo.yaml", {"train.minutes": 30})`.
+
+    >>> import regard
+    >>> run = regard.fit("en-fr.yaml", {"train.steps": 2, "out": "runs/again"})
+    >>> run.report.moment.step
+    2
+    >>> run.model().translate("the cat sleeps").text == regard.load("runs/again").translate("the cat sleeps").text
+    True
+    """
     words = [f"{key}={json.dumps(value)}" for key, value in (changes or {}).items()]
     screen = Screen()
     return train(read(Path(path)).change(words), screen.say, listeners=[screen])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, overload
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +22,7 @@ from regard.core.padding import Padding
 from regard.core.spec import Answers, Rate
 from regard.data.batches import BatchSpec
 from regard.data.column import ColumnSpec
-from regard.data.given import check_text
+from regard.data.given import check_text, list_texts
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
@@ -210,7 +210,16 @@ class Verdict:
 
 @dataclass(repr=False)
 class Classifier(Pipeline):
-    """A model that learned to label texts, with its tokenizer and the labels."""
+    """A model that learned to label texts, with its tokenizer and the labels.
+
+    >>> import regard
+    >>> classifier = regard.load("runs/labels", kind=regard.Classifier)
+    >>> verdict = classifier.classify("the cat sleeps")
+    >>> verdict.label in classifier.lexicon.labels
+    True
+    >>> len(classifier.classify(["the cat sleeps", "cat the sleeps"]))
+    2
+    """
 
     usage: ClassVar[str] = "classify {} FILE"
     model: Model
@@ -221,9 +230,18 @@ class Classifier(Pipeline):
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         return self.lexicon.tokenizers
 
-    def classify(self, text: str, second: str = "") -> Verdict:
-        """The label of a text, or of a pair."""
-        return self.classify_all([(text, second)])[0]
+    @overload
+    def classify(self, text: str, second: str = "") -> Verdict: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def classify(self, text: Sequence[str], second: str = "") -> list[Verdict]: ...
+
+    def classify(self, text: str | Sequence[str], second: str = "") -> Verdict | list[Verdict]:
+        """The label of a text or of a pair of texts; of a list of texts, the label of each."""
+        if second and not isinstance(text, str):
+            raise InputError("a second text belongs to one first text", "classify_all([(text, second), …])")
+        found = self.classify_all([(each, second) for each in list_texts(text)])
+        return found[0] if isinstance(text, str) else found
 
     def classify_all(self, texts: Sequence[tuple[str, str]], pulse: Pulse = lambda: None) -> list[Verdict]:
         """The same for many pairs, in their order; the second of a pair is empty where there is one text."""

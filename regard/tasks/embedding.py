@@ -132,7 +132,15 @@ def match_pairs(embedder: Embedder, samples: Sequence[Sample], pulse: Pulse = la
 
 @dataclass(repr=False)
 class Embedder(Pipeline):
-    """A model and its tokenizer."""
+    """A model that makes vectors of texts, and its tokenizer.
+
+    >>> import regard
+    >>> embedder = regard.load("runs/vectors", kind=regard.Embedder)
+    >>> embedder.embed(["the cat sleeps", "a dog"]).shape[0]  # a row for each text
+    2
+    >>> embedder.embed("the cat sleeps").dim()  # one text: one vector
+    1
+    """
 
     usage: ClassVar[str] = "search FILE QUERY --model {}"
     model: Model
@@ -146,9 +154,11 @@ class Embedder(Pipeline):
 
     @torch.no_grad()
     def embed(
-        self, texts: Sequence[str], pulse: Pulse = lambda: None, *, prompt: str | None = None, cut: bool = False
+        self, texts: str | Sequence[str], pulse: Pulse = lambda: None, *, prompt: str | None = None, cut: bool = False
     ) -> Tensor:
-        """(texts, size), in their order; `prompt`: one that the model knows by name; `cut`: long texts may be."""
+        """(texts, size) in their order, or (size,) for one; `prompt`: one that the model knows; `cut`: texts may be."""
+        if isinstance(texts, str):
+            return self.embed([texts], pulse, prompt=prompt, cut=cut)[0]
         check_texts(texts, "embed([text])")
         if not texts:
             return self.embed(["nothing"], cut=True)[:0]  # as wide as the others would be

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.core.model import Factors
+from regard.core.factors import Factors
 
 ROWS = 1024  # scored at once
 LOG2 = math.log2(math.e)  # 2^x is cheaper than e^x

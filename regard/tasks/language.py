@@ -21,9 +21,10 @@ import torch
 from torch import Tensor
 
 from regard.core.inputs import Inputs
-from regard.core.model import Model, ModelSpec, Progress
+from regard.core.model import Model, ModelSpec
 from regard.core.padding import Padding
 from regard.core.spec import Rate, Size
+from regard.core.state import Progress
 from regard.data.batches import BatchSpec, pad_rows
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin

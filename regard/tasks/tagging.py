@@ -259,7 +259,15 @@ def score_tags(model: Model, batch: TaggingBatch) -> Tensor:
 
 @dataclass(repr=False)
 class Tagger(Pipeline):
-    """A model that learned to label words, with its tokenizer and the labels."""
+    """A model that learned to label words, with its tokenizer and the labels.
+
+    >>> import regard
+    >>> tagger = regard.load("runs/tags", kind=regard.Tagger)
+    >>> [word for word, tag in tagger.tag("The cat sleeps.")]
+    ['The', 'cat', 'sleeps', '.']
+    >>> len(tagger.tag_all([["The", "cat"], ["A", "dog", "sings"]]))
+    2
+    """
 
     usage: ClassVar[str] = "tag {} FILE"
     model: Model
@@ -271,7 +279,12 @@ class Tagger(Pipeline):
         return self.lexicon.tokenizers
 
     def tag(self, sentence: str | Sequence[str]) -> list[tuple[str, str]]:
-        """Each word with its tag; plain text is cut into words and signs first."""
+        """Each word of a sentence with its tag; plain text is cut into words and signs first, a list is of words."""
+        if not isinstance(sentence, str) and any(" " in word for word in sentence if isinstance(word, str)):
+            raise InputError(
+                "a list is taken for the words of one sentence, and one of these has a space in it",
+                "[tagger.tag(sentence) for sentence in sentences]",
+            )
         words = RAW.findall(sentence) if isinstance(sentence, str) else list(sentence)
         return list(zip(words, self.tag_all([words])[0], strict=True)) if words else []
 

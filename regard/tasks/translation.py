@@ -16,8 +16,9 @@ import torch
 from pydantic import model_validator
 from torch import Tensor
 
+from regard.core.factors import Factors
 from regard.core.inputs import Inputs
-from regard.core.model import Factors, Model, ModelSpec
+from regard.core.model import Model, ModelSpec
 from regard.core.spec import Rate
 from regard.data.batches import Batch, BatchSpec, make_batch
 from regard.data.column import ColumnSpec

@@ -38,7 +38,7 @@ BARE = {
 # files that call torch's own linear map or lookup, and why
 CALLS = {
     "core/dense.py": "here they are",
-    "core/model.py": "the scores of a loss that was given vectors and words as tensors",
+    "core/factors.py": "the scores of a loss that was given vectors and words as tensors",
     "parts/experts.py": "one expert's slice of a stack",
 }
 

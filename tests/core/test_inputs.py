@@ -128,7 +128,7 @@ def test_what_is_typed_out_makes_the_same_record() -> None:
     model, inputs = build("gpt2"), Inputs.pad(rows(3, 5), 0)
     record = Record("*.stream")
     assert torch.equal(model(inputs.tokens, valid=inputs.valid), model(replace(inputs, probe=record)))
-    assert len(record.values) == 2
+    assert len(record) == 2
     assert torch.equal(model(inputs.tokens, valid=inputs.real), model(inputs))
     assert Inputs.of(inputs) is inputs
     with pytest.raises(InputError, match="something beside it"):

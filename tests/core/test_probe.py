@@ -14,9 +14,9 @@ def test_names_are_parameter_paths() -> None:
     model = preset("transformer-tiny", depth=2, vocabulary=9).build().eval()
     record = Record("decoder.blocks.*.cross.weights")
     model(TOKENS, model.encode(TOKENS), probe=record)
-    assert set(record.values) == {"decoder.blocks.0.cross.weights", "decoder.blocks.1.cross.weights"}
+    assert set(record) == {"decoder.blocks.0.cross.weights", "decoder.blocks.1.cross.weights"}
     weights = [name for name, _ in model.named_parameters()]
-    for name in record.values:
+    for name in record:
         assert any(weight.startswith(name.removesuffix("weights")) for weight in weights)
 
 
@@ -62,7 +62,7 @@ def test_watching_an_output_does_not_open_the_softmax() -> None:
 
     record = Outputs("*.mix.output")
     model(TOKENS, probe=record)
-    assert set(record.values) == {"decoder.blocks.0.mix.output"}
+    assert set(record) == {"decoder.blocks.0.mix.output"}
 
 
 @torch.no_grad()

@@ -110,7 +110,7 @@ def test_attention_follows_the_winner_and_sums_to_one() -> None:
 
                 record = Record(*model.alignments)
                 model(torch.tensor([[BEGIN, *item.tokens[:-1]]]), memory, probe=record)
-                maps = torch.stack([record[path] for path in record.values]).mean((0, 2))[0]
+                maps = torch.stack([record[path] for path in record]).mean((0, 2))[0]
                 torch.testing.assert_close(item.attention, maps, atol=1e-4, rtol=1e-4)
 
 

@@ -229,7 +229,7 @@ def test_watching_packed_documents_changes_nothing(spec: MixerSpec) -> None:
     found = block(x, View.of(x, valid, documents=documents, probe=record))
     torch.testing.assert_close(found[valid], block(x, View.of(x, valid, documents=documents))[valid], **CLOSE)
     assert block.mixer is not None
-    assert set(record.values) == {f"mixer.{name}" for name in block.mixer.names}
+    assert set(record) == {f"mixer.{name}" for name in block.mixer.names}
 
 
 @law(lambda spec: is_causal(spec) and not spec.over_memory)
@@ -264,8 +264,8 @@ def test_watching_changes_nothing_and_reports_the_declared_names(spec: MixerSpec
     found = whole(mixer, x, source, probe=record)
     torch.testing.assert_close(found, whole(mixer, x, source), **CLOSE)
     assert mixer.names
-    assert set(record.values) == {f"{mixer.path}.{name}" for name in mixer.names}
-    for name in record.values:
+    assert set(record) == {f"{mixer.path}.{name}" for name in mixer.names}
+    for name in record:
         if name.endswith("weights"):
             weights = record[name]
             assert weights.shape[2] == TIME
@@ -282,7 +282,7 @@ def test_watching_a_step_changes_nothing(spec: MixerSpec) -> None:
     assert state is not None
     pieces = [follow(mixer, chunk, state, source, probe=record) for chunk in x.split([3, 1, 4, 2], 1)]
     torch.testing.assert_close(torch.cat(pieces, 1), expected, **CLOSE)
-    for name, values in record.values.items():
+    for name, values in record.pieces.items():
         if name.endswith("weights"):
             for weights in values:
                 assert (weights >= 0).all()

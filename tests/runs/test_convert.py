@@ -25,6 +25,7 @@ from regard.decode.translator import Translator, limit
 from regard.errors import RegardError
 from regard.hub.load import import_folder
 from regard.hub.targets.ctranslate2 import convert
+from regard.models import preset
 from regard.runs.load import load
 from tests.cli.test_cli import regard
 from tests.parity.test_hub import VOCABULARY, made
@@ -275,3 +276,53 @@ def test_what_ctranslate2_lacks_is_refused(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "here are mamba and feedforward" in done.stderr
     assert not (tmp_path / "ct2").exists()
+
+
+SIZES = {"width": 32, "depth": 2, "heads": 2, "vocabulary": 60}
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bert-tiny", "transformer-tiny"])
+def test_a_model_in_hand_is_saved_and_loaded_to_the_bit(kind: str, tmp_path: Path) -> None:
+    model = preset(kind, **SIZES).build()
+    again = Model.load(model.save(tmp_path / "mine"))
+    assert again.spec == model.spec and again.spec.family == model.spec.family
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(again.state_dict()[name], tensor), name
+
+
+def test_a_saved_model_takes_no_place_that_is_taken(tmp_path: Path) -> None:
+    model = preset("gpt2", **SIZES).build()
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RegardError, match="is there already"):
+        model.save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_model_in_hand_goes_out_and_transformers_agrees(tmp_path: Path) -> None:
+    import transformers
+
+    model = preset("gpt2", **SIZES).build().eval()
+    model.export(tmp_path / "theirs")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "theirs").eval()
+    tokens = torch.tensor([[5, 6, 7, 8]])
+    with torch.no_grad():
+        torch.testing.assert_close(theirs(tokens).logits, model(tokens), rtol=1e-4, atol=1e-5)
+
+
+def test_a_saved_model_still_goes_out(tmp_path: Path) -> None:
+    model = Model.load(preset("gpt2", **SIZES).build().save(tmp_path / "mine"))
+    assert [file.name for file in model.export(tmp_path / "theirs")] == ["config.json", "model.safetensors"]
+
+
+def test_a_model_of_no_family_is_refused_by_name(tmp_path: Path) -> None:
+    spec = preset("gpt2", **SIZES)
+    changed = spec.replace(decoder=spec.decoder.replace(depth=1))  # type: ignore[union-attr]
+    with pytest.raises(RegardError, match="no family"):
+        changed.build().export(tmp_path / "theirs")
+    assert not (tmp_path / "theirs").exists()
+
+
+def test_loading_insists_on_a_kind(tmp_path: Path) -> None:
+    folder = preset("gpt2", **SIZES).build().save(tmp_path / "mine")
+    with pytest.raises(RegardError, match="no tokenizer"):
+        load(folder, kind=Translator)

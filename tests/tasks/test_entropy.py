@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.core.model import Factors
+from regard.core.factors import Factors
 from regard.tasks import entropy
 from regard.tasks.entropy import cross_entropy, pieces
 

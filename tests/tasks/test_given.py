@@ -57,19 +57,33 @@ def test_a_sentence_without_words_has_no_tags_and_changes_nothing_for_its_neighb
 @pytest.mark.parametrize(
     ("call", "hint"),
     [
-        (lambda: TRANSLATOR.translate(["a", "b"]), "translate_all"),  # type: ignore[arg-type]
+        (lambda: TRANSLATOR.translate(["a", 3]), "list of strings"),  # type: ignore[list-item]
         (lambda: TRANSLATOR.translate_all("a cat"), "translate(text)"),
         (lambda: TRANSLATOR.translate_all(["a", None]), "list of strings"),  # type: ignore[list-item]
-        (lambda: CLASSIFIER.classify(["a", "b"]), "classify_all"),  # type: ignore[arg-type]
+        (lambda: CLASSIFIER.classify(["a", "b"], "c"), "classify_all"),
         (lambda: CLASSIFIER.classify_all(["ab", "cd"]), '(text, "")'),  # type: ignore[list-item]
-        (lambda: EMBEDDER.embed("a cat"), "embed([text])"),
+        (lambda: EMBEDDER.embed(("a", 3)), "list of strings"),  # type: ignore[arg-type]
+        (lambda: TAGGERS[0].tag(["The cat sleeps.", "A dog."]), "for sentence in sentences"),
         (lambda: TAGGERS[0].tag_all("a cat"), "tag(sentence)"),
         (lambda: TAGGERS[0].tag_all(["a cat"]), "tag(sentence)"),
-        (lambda: Writer(made("llama-tiny"), WORDS, 64).write(["a"]), "one prompt"),  # type: ignore[arg-type]
-        (lambda: Filler(made("bert-tiny"), WORDS).fill(["a [MASK]"]), "one text"),  # type: ignore[arg-type]
+        (lambda: Writer(made("llama-tiny"), WORDS, 64).stream(["a"]).__next__(), "one prompt"),  # type: ignore[arg-type]
+        (lambda: Filler(made("bert-tiny"), WORDS).fill(["a [MASK]", 3]), "list of strings"),  # type: ignore[list-item]
     ],
 )
 def test_one_text_for_several_and_several_for_one_are_refused(call: Callable[[], Any], hint: str) -> None:
     with pytest.raises(InputError) as error:
         call()
     assert hint in error.value.hint
+
+
+def test_a_list_is_answered_as_its_texts_are_one_by_one() -> None:
+    texts = ["the cat", "a dog the cat", ""]
+    for text, translation, verdict in zip(texts, TRANSLATOR.translate(texts), CLASSIFIER.classify(texts), strict=True):
+        assert translation.tokens == TRANSLATOR.translate(text).tokens
+        assert verdict.scores == pytest.approx(CLASSIFIER.classify(text).scores, abs=1e-5)
+    together = EMBEDDER.embed(texts)
+    for text, vector in zip(texts, together, strict=True):
+        torch.testing.assert_close(EMBEDDER.embed(text), vector)
+    writer = Writer(made("llama-tiny"), WORDS, 64)
+    one, other = writer.write(["the cat", "a"], samples=2, max_tokens=3)
+    assert one == writer.write("the cat", samples=2, max_tokens=3) != other

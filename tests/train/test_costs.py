@@ -305,12 +305,12 @@ def test_a_call_may_have_a_probe_of_its_own_beside_the_watcher() -> None:
         ablated = model(tokens, probe=Edit({name: torch.zeros_like}))
         state = model.start(1)
         model.step(tokens[:, :1], state)
-    assert list(own.values) == ["decoder.blocks.0.mix.weights"]
-    assert [bool(value.any()) for value in watcher.values[name]] == [True, False, True]
+    assert list(own) == ["decoder.blocks.0.mix.weights"]
+    assert [bool(value.any()) for value in watcher.pieces[name]] == [True, False, True]
     assert not torch.equal(ablated, plain)
     assert model.watcher is None
     model(tokens)
-    assert len(watcher.values[name]) == 3
+    assert len(watcher.pieces[name]) == 3
 
 
 def test_the_spec_of_a_run_from_before_says_no_more_than_it_did() -> None:

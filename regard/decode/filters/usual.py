@@ -338,7 +338,8 @@ def rules(settings: Search, demands: Demands, limits: Sequence[int], ends: Seque
         found.append(Owed(limits, ends))
     if demands.not_first:
         found.append(NotFirst(demands.not_first, 0 if demands.opening is None else 1))
-    found.append(Maximum(limits, ends[0], demands.counts_read))
+    if ends:  # where nothing is an end, whoever asks for tokens stops by counting them
+        found.append(Maximum(limits, ends[0], demands.counts_read))
     if demands.opening is not None:
         found.append(Opening(demands.opening))
     if demands.prefixes:
