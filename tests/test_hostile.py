@@ -240,7 +240,8 @@ def fault(load: Load, tiny: Tiny, refusal: bool = False) -> str | None:
     ],
 )
 def test_what_takes_too_much_is_noticed(tiny: Tiny, load: Load, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(globals(), "SECONDS", 0.1)
+    if told.startswith("Hang"):  # the others fail by what they take, however slow the machine is
+        monkeypatch.setitem(globals(), "SECONDS", 0.1)
     with bounded():
         assert told in str(fault(load, tiny))
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -98,7 +99,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = run("train", folder / "dates.yaml", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["cer"] > 0
-    assert f"next: regard --uses {folder}/plugins/regard_ema.py translate {folder}/run" in done.stderr
+    there = quote(f"{folder}/plugins/regard_ema.py")
+    assert f"next: regard --uses {there} translate {quote(f'{folder}/run')}" in done.stderr
     return folder / "run"
 
 
