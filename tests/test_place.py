@@ -27,6 +27,7 @@ def test_the_suite_passes_in_a_folder_of_any_name(name: str, tmp_path: Path) -> 
     temporary = tmp_path / name / "temporary"
     temporary.mkdir()
     own = {"PYTHONPATH": str(place), "PYTEST_DEBUG_TEMPROOT": str(temporary), "TMPDIR": str(temporary)}
-    command = [sys.executable, "-m", "pytest", "-m", "not long", "--maxfail=9", "--ignore=tests/laws", "--ignore=tests/parity"]
+    suite = ["-m", "not long", "--maxfail=9", "--ignore=tests/laws", "--ignore=tests/parity"]
+    command = [sys.executable, "-m", "pytest", *suite]
     done = subprocess.run(command, cwd=place, env=os.environ | own, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-5000:]
