@@ -121,6 +121,18 @@ class NotJoinable(RegardError):
     code = "join"
 
 
+class MissingPackage(RegardError):
+    """An optional package that isn't installed, with the line that installs it."""
+
+    code = "package"
+
+    def __init__(self, purpose: str, package: str, extra: str) -> None:
+        # the quotes are for shells that take brackets for a pattern
+        super().__init__(
+            f"{purpose} needs the package {package}, which isn't installed", f"pip install 'regard[{extra}]'"
+        )
+
+
 class RegardWarning(UserWarning):
     """Something that a user should know, though an answer comes all the same."""
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.core.model import Model
-from regard.errors import RegardError
+from regard.errors import MissingPackage
 from regard.hub.load import Imported
 from regard.parts.head import ClassesHead, PoolerHead
 
@@ -23,8 +23,7 @@ def reference(folder: Path, found: Imported) -> Any:
     try:
         import transformers
     except ImportError:
-        lacking = "there is nothing to compare with: transformers isn't installed"
-        raise RegardError(lacking, "pip install regard[hub]") from None
+        raise MissingPackage("comparing with others", "transformers", "hub") from None
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     kind = getattr(transformers, found.plan.architecture)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from regard.data.origin import KEPT
-from regard.errors import CheckpointError, RegardError, SpecError
+from regard.errors import CheckpointError, MissingPackage, RegardError, SpecError
 
 # the folder itself, and the modules of sentence-transformers: 1_Pooling, 2_Dense
 WANTED = [*KEPT, "*.safetensors", "*.json"]
@@ -21,7 +21,7 @@ def fetch(name: str, folder: Path, endpoint: str | None = None) -> Path:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
     except ImportError:
-        raise RegardError("downloading needs the package huggingface_hub", "pip install regard[hub]") from None
+        raise MissingPackage("downloading", "huggingface_hub", "hub") from None
     instead = f"download it where there is a network (hf download {name} --local-dir DIR), then: regard import DIR"
     try:
         snapshot_download(name, local_dir=folder, allow_patterns=WANTED, ignore_patterns=ELSEWHERE, endpoint=endpoint)

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Engine
 
 from regard.data.origin import content_of
 from regard.data.tokenizer import Tokenizer, parse_engine
-from regard.errors import DataError, RegardError
+from regard.errors import DataError, MissingPackage
 
 SIDES = ("source", "target")
 MASKS, PADS = ("[MASK]", "<mask>"), ("[PAD]", "<pad>")
@@ -145,7 +145,7 @@ def _pieces(path: Path) -> list[ScoredPiece]:
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError:
-        raise RegardError(f"{path}: reading it needs the package sentencepiece", "pip install regard[hub]") from None
+        raise MissingPackage(f"{path}: reading it", "sentencepiece", "hub") from None
     try:
         model = SentencePieceProcessor(model_proto=_bytes(path))
     except RuntimeError as error:

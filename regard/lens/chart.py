@@ -16,7 +16,7 @@ from itertools import accumulate, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from regard.errors import DiskError, InputError, RegardError
+from regard.errors import DiskError, InputError, MissingPackage
 from regard.lens.grid import check, labels
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _figure(width: float, height: float) -> Figure:
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError as error:
-        raise RegardError("drawing needs matplotlib", "pip install 'regard[plot]'") from error
+        raise MissingPackage("drawing", "matplotlib", "plot") from error
     layout = ConstrainedLayoutEngine(h_pad=0.05, w_pad=0.05, hspace=0.07, wspace=0.04, compress=True)
     figure = Figure((width, height), dpi=RESOLUTION, layout=layout)
     FigureCanvasAgg(figure)

@@ -256,7 +256,7 @@ def test_without_matplotlib_the_extra_is_named(
 ) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(RegardError, match=r"drawing needs matplotlib") as raised:
+    with pytest.raises(RegardError, match=r"drawing needs the package matplotlib") as raised:
         draw(tmp_path / "chart.png")
     assert raised.value.hint == "pip install 'regard[plot]'"
 

@@ -20,7 +20,7 @@ from regard.core.model import Model
 from regard.core.stack import Stack, StackSpec
 from regard.core.view import View
 from regard.data.tokenizer import Tokenizer
-from regard.errors import RegardError
+from regard.errors import MissingPackage, RegardError
 from regard.hub.save import fill_aside
 from regard.hub.targets.target import TargetSpec
 from regard.mixers.attention import Attention
@@ -56,7 +56,7 @@ def convert(
         from ctranslate2.specs import TransformerSpec
         from ctranslate2.specs.transformer_spec import TransformerDecoderModelSpec
     except ImportError:
-        raise RegardError("this needs the package ctranslate2", "pip install regard[ctranslate2]") from None
+        raise MissingPackage("writing for CTranslate2", "ctranslate2", "ctranslate2") from None
     if model.decoder is None or model.spec.decoder is None:
         raise RegardError("an encoder alone has nothing to generate", "--to onnx")
     decoder = _decoder(model)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from regard.core.model import Model
-from regard.errors import DiskError, RegardError
+from regard.errors import DiskError, MissingPackage, RegardError
 from regard.host.files import describe
 from regard.hub.targets.target import TargetSpec
 from regard.tasks.bundle import Bundle
@@ -47,7 +47,7 @@ def write_onnx(model: Model, path: Path) -> float:
         import onnxruntime
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise RegardError(f"this needs the package {error.name}", "pip install regard[onnx]") from None
+        raise MissingPackage("writing ONNX", str(error.name), "onnx") from None
     if model.encoder is None or model.decoder is not None:
         raise RegardError("only encoders and classifiers go to ONNX: it has no state to step with", "--to ctranslate2")
     if path.exists():
