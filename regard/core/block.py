@@ -117,15 +117,24 @@ class BlockSpec(Spec):
     """Which sublayers a block has, where their norms stand, and whether the input is added back."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = ".block"
     kind: Literal["block"] = "block"
     mix: MixerSpec | None = None
+    """The sublayer that mixes positions among themselves."""
     cross: MixerSpec | None = None
+    """The sublayer in which positions look at the memory that an encoder left."""
     ffn: FeedSpec | None = None
+    """The sublayer that mixes the channels of each position."""
     norm: NormSpec | None = None
+    """The norm of every sublayer that isn't bare."""
     place: Place = "pre"
+    """The norm stands before a sublayer (pre), after its residual sum (post), or before and behind it (sandwich)."""
     residual: bool = True
+    """Each sublayer's input is added to its output."""
     dropout: Rate = 0.0
-    bare: tuple[Slot, ...] = ()  # sublayers without a norm of their own
+    """This share of every sublayer's output is dropped while training."""
+    bare: tuple[Slot, ...] = ()
+    """These sublayers have no norm of their own."""
 
     @model_validator(mode="after")
     def check(self) -> Self:

@@ -72,6 +72,12 @@ class MixerSpec(Spec):
     """How positions are mixed."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = ".mix"
+    meanings: ClassVar[Mapping[str, str]] = {
+        "causal": "A position sees only itself and what came before it.",
+        "over": "Positions look at each other (self), or at what an encoder left (memory).",
+        "memory": "The memory's vectors have this many numbers; unless given, the model's width.",
+    }
 
     def build(self, width: int) -> Mixer:
         raise NotImplementedError

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Never, Self
 
 import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
+from regard.core.advice import refuse
 from regard.core.block import Sublayer, forgetful
 from regard.core.blueprint import blueprint
 from regard.core.factors import Factors, WordHead
@@ -72,9 +73,16 @@ class Model(nn.Module):
         return Both(own, self.watcher)
 
     def encode(
-        self, tokens: Tensor | Inputs, valid: Tensor | Padding | None = None, *, probe: Probe | None = None
+        self,
+        tokens: Tensor | Inputs,
+        valid: Tensor | Padding | None = None,
+        *,
+        probe: Probe | None = None,
+        **strange: Never,
     ) -> Memory | None:
         """What the decoder will look at, each sentence's real tokens first; None for a decoder-only model."""
+        if strange:
+            refuse(strange, "Model.encode")
         if self.encoder is None:
             return None
         inputs = Inputs.of(tokens, valid=valid, probe=probe)
@@ -97,11 +105,14 @@ class Model(nn.Module):
         documents: Tensor | None = None,
         extras: Extras | None = None,
         probe: Probe | None = None,
+        **strange: Never,
     ) -> Tensor:
         """Logits for every position, teacher-forced: (batch, time, vocabulary) where the head is a vocabulary.
 
         It takes an `Inputs` or what makes one. What the encoder is to read may stand in the memory's place.
         """
+        if strange:
+            refuse(strange, "Model")
         inputs = Inputs.of(tokens, memory, valid=valid, documents=documents, extras=extras, probe=probe)
         view = self._view(self._main, inputs)
         return self._answer(self._main(inputs.tokens, view), view)
@@ -143,8 +154,11 @@ class Model(nn.Module):
         *,
         valid: Tensor | Padding | None = None,
         probe: Probe | None = None,
+        **strange: Never,
     ) -> Tensor:
         """Feed one token a row, (rows,), or more, (rows, time); logits after the last real one: (rows, vocabulary)."""
+        if strange:
+            refuse(strange, "Model.step")
         inputs = Inputs.of(tokens, valid=valid, probe=probe)
         if inputs.tokens.dim() == 1:
             inputs = replace(inputs, tokens=inputs.tokens[:, None])
@@ -295,12 +309,18 @@ class ModelSpec(Spec):
     """
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "model"
     kind: Literal["model"] = "model"
     encoder: StackSpec | None = None
+    """The stack that reads the source, or that reads alone where there is no decoder."""
     decoder: StackSpec | None = None
+    """The stack that writes, each position seeing only what came before it."""
     head: HeadSpec | None = None
-    share: bool = False  # encoder and decoder use one table of token vectors
+    """The head turns the last vectors into an answer."""
+    share: bool = False
+    """The encoder and the decoder use one table of token vectors."""
     init: InitSpec
+    """The weights start in this way."""
 
     @model_validator(mode="after")
     def check(self) -> Self:

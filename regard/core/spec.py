@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn, Self, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
@@ -67,7 +67,9 @@ class SpecType(ModelMetaclass):
         try:
             return super().__call__(*args, **settings)
         except ValidationError as error:
-            raise SpecError(explain(error, cls.__name__)) from None
+            from regard.core.advice import explain
+
+            raise SpecError(explain(error, cast(type[Spec], cls), settings)) from None
 
 
 class Spec(BaseModel, metaclass=SpecType):
@@ -83,6 +85,8 @@ class Spec(BaseModel, metaclass=SpecType):
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     usual: ClassVar[str | None] = None  # the kind of settings that name none
     renamed: ClassVar[Mapping[str, str]] = {}  # settings that earlier versions called otherwise: old name, new name
+    meanings: ClassVar[Mapping[str, str]] = {}  # what settings mean that several kinds of a role have; see setting.py
+    home: ClassVar[str | None] = None  # where a run file has it; with a dot in front: anywhere within a model
     kind: str
 
     @classmethod
@@ -102,7 +106,9 @@ class Spec(BaseModel, metaclass=SpecType):
         try:
             return cls.model_validate(settings)
         except ValidationError as error:
-            raise SpecError(explain(error, cls.__name__, settings, where)) from None
+            from regard.core.advice import explain
+
+            raise SpecError(explain(error, cls, settings, where)) from None
 
     def replace(self, **settings: Any) -> Self:
         """This spec with other settings, validated again."""
@@ -151,7 +157,8 @@ class Spec(BaseModel, metaclass=SpecType):
         known = {name: item for name, item in value.items() if name in cls.model_fields}
         errors = [
             InitErrorDetails(
-                type=PydanticCustomError("unknown", "unknown setting{hint}", explain_unknown(name, cls.model_fields)),
+                # what may have been meant is found by `advice`, which knows what is around
+                type=PydanticCustomError("unknown", "unknown setting", {"known": list(cls.model_fields)}),
                 loc=(name,),
                 input=value[name],
             )
@@ -162,13 +169,29 @@ class Spec(BaseModel, metaclass=SpecType):
         except ValidationError as error:
             errors += [
                 InitErrorDetails(
-                    type=PydanticCustomError("other", "{message}", {"message": item["msg"]}),
+                    type=PydanticCustomError(
+                        "unknown" if item["type"] == "unknown" else "other",
+                        "{message}",
+                        {"message": item["msg"], "known": item.get("ctx", {}).get("known", [])},
+                    ),
                     loc=item["loc"],
                     input=item["input"],
                 )
                 for item in error.errors()
             ]
         raise ValidationError.from_exception_data(cls.__name__, errors)
+
+
+class StandIn:
+    """What stands in a field for a spec of some roles, and says itself which of their classes it means."""
+
+    roles: ClassVar[tuple[type[Spec], ...]] = ()
+    words: ClassVar[str] = "settings"  # what people write there
+
+    @classmethod
+    def find_spec(cls, data: Any) -> type[Spec] | None:
+        """The class that data is for, if it is clear."""
+        raise NotImplementedError
 
 
 R = TypeVar("R", bound=Spec)
@@ -197,42 +220,6 @@ def show_value(given: object) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
-def explain(
-    error: ValidationError,
-    title: str,
-    settings: Any = None,
-    where: Callable[[tuple[str | int, ...]], str] = lambda _: "",
-) -> str:
-    """One line for each problem: where it is, what is wrong, and what was given."""
-    lines: list[str] = []
-    for item in error.errors(include_url=False)[:MOST]:
-        place = _place(item["loc"], settings)
-        name = ".".join(map(str, place)) or title
-        message = item["msg"].removeprefix("Value error, ")
-        given = item["input"]
-        shown = "" if isinstance(given, dict | Spec) or item["type"] == "missing" else f" (given: {show_value(given)})"
-        lines.append(f"{where(place)}{name}: {message[:1].lower()}{message[1:]}{shown}")
-    return "\n".join(dict.fromkeys(lines))
-
-
-def _place(location: tuple[str | int, ...], settings: Any) -> tuple[str | int, ...]:
-    """Where a problem is in the data; pydantic names the branches of a choice too, and those aren't places."""
-    parts = [part for part in location if "[" not in str(part)]
-    if not isinstance(settings, dict):
-        return tuple(parts)
-    place: list[str | int] = []
-    node: Any = settings
-    for part in parts:
-        if not isinstance(node, dict | list | tuple) or (not isinstance(node, dict) and isinstance(part, str)):
-            break  # inside a plain value there are no places
-        place.append(part)
-        if isinstance(node, dict):
-            node = node.get(str(part))
-        else:
-            node = node[part] if isinstance(part, int) and part < len(node) else None
-    return tuple(place)
-
-
 def divides(part: int, whole: int, name: str, whole_name: str, fixed: bool = False) -> None:
     """Insist that a size splits evenly, and offer the nearest number that does; `fixed`: only the whole can change."""
     if whole % part:
@@ -250,6 +237,7 @@ class NormSpec(Spec):
     """What keeps activations in range."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = ".norm"
 
     def build(self, width: int) -> nn.Module:
         raise NotImplementedError
@@ -259,6 +247,7 @@ class FeedSpec(Spec):
     """What mixes channels, position by position."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = ".ffn"
 
     @property
     def nonlinearity(self) -> str | None:
@@ -273,6 +262,7 @@ class EmbeddingSpec(Spec):
     """What turns inputs into vectors. What others ask of it are properties, so that nobody looks for its fields."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = ".embedding"
 
     @property
     def token_count(self) -> int | None:
@@ -310,6 +300,7 @@ class AbsoluteSpec(Spec):
     """Positions that are added to the embedding."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = ".position"
 
     @property
     def limit(self) -> int | None:
@@ -324,6 +315,7 @@ class RelativeSpec(Spec):
     """Positions that act inside attention: a rotation of queries and keys, or a bias on their scores."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = ".position"
 
     @property
     def shared_heads(self) -> int | None:
@@ -338,6 +330,7 @@ class HeadSpec(Spec):
     """What turns the last hidden vectors into an answer."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = ".head"
     answers: ClassVar[Answers] = "vectors"
 
     @property
@@ -376,6 +369,7 @@ class InitSpec(Spec):
     """How matrices start."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = ".init"
 
     def fill(self, model: nn.Module, sublayers: int) -> None:
         raise NotImplementedError

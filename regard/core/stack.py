@@ -142,16 +142,26 @@ class StackSpec(Spec):
     """`first` blocks as given, then `blocks` over and over until there are `depth`."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = ".stack"
     kind: Literal["stack"] = "stack"
     width: Size
+    """Every position is a vector of this many numbers."""
     depth: Depth
+    """The stack has this many blocks."""
     embedding: EmbeddingSpec
+    """The embedding turns inputs into vectors."""
     blocks: tuple[BlockSpec, ...] = Field(min_length=1)
+    """These blocks follow each other over and over until the depth is reached."""
     first: tuple[BlockSpec, ...] = ()
+    """These blocks come first, once."""
     norm: NormSpec | None = None
-    bias: RelativeSpec | None = None  # relative positions shared by all blocks
-    blend: bool = False  # what comes out is a learned mix of all layers
-    scatter: Count = 0  # places that positions are scattered over; 0: they are counted
+    """The norm after the last block."""
+    bias: RelativeSpec | None = None
+    """All blocks share these relative positions."""
+    blend: bool = False
+    """A learned mix of all layers comes out, instead of the last layer."""
+    scatter: Count = 0
+    """Positions are scattered over this many places while training; at 0 they are counted."""
 
     @field_validator("blocks", "first", mode="before")
     @classmethod

@@ -39,10 +39,14 @@ class BatchSpec(Spec):
     """How large a batch is."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "batches"
     kind: Literal["batches"] = "batches"
-    tokens: Size = 4096  # in the padded rectangle of the longer side
-    longest: Size = 256  # tokens of a sentence; longer ones are left out and counted
-    buckets: Size = 8  # batches that are sorted by length among themselves; more: less padding, less chance
+    tokens: Size = 4096
+    """A batch has at most this many tokens, pads of its longer side included."""
+    longest: Size = 256
+    """A sentence with more tokens than this is left out and counted."""
+    buckets: Size = 8
+    """This many batches are sorted by length together; more of them mean less padding and less chance."""
 
     def plan(self, lengths: Lengths, seed: int, epoch: int) -> Iterator[list[int]]:
         """Which sentences make each batch of an epoch, from their source and target lengths.

@@ -32,9 +32,13 @@ class ColumnSpec(Spec):
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     kind: Literal["column"] = "column"
     dtype: Dtype = "uint32"
-    shape: tuple[Size | None, ...] = (None,)  # None, which may come first: as many as the sample has
+    """Numbers are stored in this type."""
+    shape: tuple[Size | None, ...] = (None,)
+    """A sample's numbers have this shape; None, which may come first, is as many as the sample has."""
     least: int | float | None = None
-    below: int | float | None = None  # what all numbers are below
+    """No number is smaller than this."""
+    below: int | float | None = None
+    """All numbers are below this."""
 
     @model_validator(mode="after")
     def check(self) -> Self:

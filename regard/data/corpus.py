@@ -21,9 +21,11 @@ class CorpusSpec(Spec):
     """Samples by split."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "corpus"
     usual: ClassVar[str | None] = "files"
     gives: ClassVar[tuple[Form, ...]] = ()  # the forms in which it can give its samples, whatever its settings
-    policy: Policy = "skip"  # what becomes of lines that can't be used: skip, repair or stop
+    policy: Policy = "skip"
+    """A line that can't be used is left out and counted (skip), mended (repair), or ends the run (stop)."""
 
     def forms(self) -> tuple[Form, ...]:
         """The forms in which it can give its samples."""
@@ -49,9 +51,13 @@ class Generated(CorpusSpec):
     """A corpus that is made here: so many samples of each split, the same for the same seed."""
 
     train: Size = 200_000
+    """This many samples are made for training."""
     validation: Count = 1000
+    """This many samples are made for validation."""
     test: Count = 1000
+    """This many samples are made for the test."""
     seed: Count = 0
+    """The same seed makes the same samples."""
 
     def splits(self) -> tuple[Split, ...]:
         return tuple(split for split in SPLITS if self.size(split))

@@ -6,7 +6,7 @@ Each is a spec in a file of its own under `readers/`. What can't be used is coun
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -25,9 +25,15 @@ class ReaderSpec(Spec):
     """Where samples come from."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "corpus.train"
     files: ClassVar[tuple[str, ...]] = ("path",)  # the settings that name files
     form: ClassVar[Form] = "pairs"  # of its samples
     suffixes: ClassVar[tuple[str, ...]] = ()  # endings of the files that it takes where a user names no reader
+    meanings: ClassVar[Mapping[str, str]] = {
+        "path": "The file, or the list of files, that is read; a name that ends in .gz is unpacked.",
+        "longest": "A line with more bytes than this can't be used.",
+        "header": "The first line names the columns. Unless given, a line that looks like it is refused.",
+    }
 
     @classmethod
     def take(cls, names: Sequence[str]) -> Self | None:

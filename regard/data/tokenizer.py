@@ -43,14 +43,22 @@ class TokenizerSpec(Spec):
     """Which pieces text is cut into, and how many there are."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "tokenizer"
     kind: Literal["tokenizer"] = "tokenizer"
     pieces: Kind = "bpe"
+    """Text is cut into pieces of this kind; `given` are words that spaces divide already."""
     vocabulary: Size = 8000
-    dropout: Rate = 0.0  # of BPE merges, while training
+    """There are at most this many different pieces, special tokens included."""
+    dropout: Rate = 0.0
+    """This share of BPE merges is left out at random while training, so that words are cut anew each time."""
     lowercase: bool = False
-    shared: bool = True  # one vocabulary for both languages
-    least: Size = 1  # a word or character that is rarer is unknown
-    like: FileName | None = None  # a run whose vocabulary is taken as it is
+    """All text becomes lower case."""
+    shared: bool = True
+    """Both languages have one vocabulary."""
+    least: Size = 1
+    """A word or character that occurs less often than this is unknown."""
+    like: FileName | None = None
+    """The vocabulary of this run is taken as it is."""
 
     @model_validator(mode="after")
     def check(self) -> Self:

@@ -39,29 +39,50 @@ class Search(Spec):
     """
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "task.search"
     renamed: ClassVar[Mapping[str, str]] = {"minimum": "min_tokens", "maximum": "max_tokens"}
     kind: Literal["search"] = "search"
-    beam: Size = 1  # with sampling, how many samples
-    best: Size = 1  # how many hypotheses to return
-    groups: Size = 1  # of the beam, each kept from what the others write
-    diversity: Rate = 0.5  # what a token costs that an earlier group has just written
+    beam: Size = 1
+    """The search keeps this many hypotheses; with sampling, it draws this many samples."""
+    best: Size = 1
+    """The search returns this many hypotheses."""
+    groups: Size = 1
+    """The beam is divided into this many groups, each kept from what the others write."""
+    diversity: Rate = 0.5
+    """A token that an earlier group has just written costs this much."""
     length: Literal["gnmt", "average", "power", "none"] = "gnmt"
-    alpha: Annotated[float, Field(gt=0, le=10)] = 0.6  # of GNMT's length penalty, or the power of the length
-    # a sentence is done when nothing better can come, when nothing is better at this length, or when a beam is full
+    """A sum of log-probabilities is divided by GNMT's norm (gnmt), the length (average), its power, or nothing."""
+    alpha: Annotated[float, Field(gt=0, le=10)] = 0.6
+    """The strength of GNMT's length norm, or the power of the length."""
     until: Literal["sure", "likely", "full"] = "sure"
-    coverage: Rate = 0.0  # GNMT's beta: a penalty for source words that nobody looked at
+    """A sentence is done when nothing better can come (sure), when nothing is better at this length (likely), or when
+    as many are finished as the beam is wide (full)."""
+    coverage: Rate = 0.0
+    """The strength of GNMT's penalty for source words that nobody looked at (its beta)."""
     sample: bool = False
+    """Tokens are drawn at random instead of searched for."""
     seed: Count = 0
+    """The same seed draws the same samples."""
     temperature: Positive = 1.0
-    top_k: Count = 0  # 0: all
+    """Logits are divided by this before a token is drawn: below 1 is safer, above 1 is wilder."""
+    top_k: Count = 0
+    """Tokens are drawn from this many of the likeliest; 0 means all."""
     top_p: Positive = 1.0
+    """Tokens are drawn from the likeliest ones that together reach this probability."""
     min_p: Rate = 0.0
+    """Tokens are drawn from those with at least this share of the likeliest one's probability."""
     typical: Positive = 1.0
+    """Tokens are drawn from those of typical surprise that together reach this probability (Meister et al. 2023)."""
     repetition: Positive = 1.0
-    no_repeat: Count = 0  # no run of so many tokens twice
-    filters: tuple[FilterSpec, ...] = ()  # of any kind, applied in this order
-    min_tokens: Count | None = None  # tokens before the end; None: as many as the model's own files say, or 0
-    max_tokens: Size | None = None  # tokens before the end; None: as many as the source suggests, or 200
+    """The score of a token that was written already is weakened by this factor; 1 changes nothing."""
+    no_repeat: Count = 0
+    """No run of this many tokens is written twice; 0 allows all."""
+    filters: tuple[FilterSpec, ...] = ()
+    """Further filters change the scores, in this order."""
+    min_tokens: Count | None = None
+    """A text has at least this many tokens before its end; unless given, what the model's own files say, or 0."""
+    max_tokens: Size | None = None
+    """A text has at most this many tokens before its end; unless given, what the source suggests, or 200."""
 
     @model_validator(mode="after")
     def check(self) -> Self:

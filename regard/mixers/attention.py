@@ -34,18 +34,28 @@ class Attention(MixerSpec):
 
     kind: Literal["attention"] = "attention"
     heads: Size = 8
-    kv_heads: Size | None = None  # as many as heads, unless given; 1 is multi-query
-    size: Size | None = None  # of a head: width / heads, unless given
+    """There are this many heads."""
+    kv_heads: Size | None = None
+    """There are this many heads of keys and values; unless given, as many as heads. 1 is multi-query attention."""
+    size: Size | None = None
+    """A head has this many channels; unless given, width / heads."""
     causal: bool = False
-    window: Size | None = None  # keys at a distance below this are seen, on both sides if not causal
+    window: Size | None = None
+    """A position sees keys at a distance below this, on both sides if not causal."""
     over: Literal["self", "memory"] = "self"
-    memory: Size | None = None  # width of the memory, where it isn't the model's own
+    memory: Size | None = None
     position: RelativeSpec | None = None
-    norm: NormSpec | None = None  # on each head's queries and keys
+    """Relative positions turn queries and keys, or bias their scores."""
+    norm: NormSpec | None = None
+    """This norm is on each head's queries and keys."""
     bias: bool = True
-    output_bias: bool | None = None  # as bias, unless given
-    scale: Positive | None = None  # 1/√size, unless given
-    dropout: Rate = 0.0  # on the weights
+    """The projections to queries, keys and values have a bias."""
+    output_bias: bool | None = None
+    """The last projection has a bias; unless given, as the others."""
+    scale: Positive | None = None
+    """Scores are multiplied by this; unless given, by 1/√size."""
+    dropout: Rate = 0.0
+    """This share of the attention weights is dropped while training."""
 
     def memory_width(self, width: int) -> int | None:
         return (self.memory or width) if self.over == "memory" else None

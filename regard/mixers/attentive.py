@@ -30,15 +30,24 @@ class Attentive(MixerSpec):
 
     kind: Literal["attentive"] = "attentive"
     cell: Kind = "gru"
+    """The kind of recurrent cell."""
     layers: Size = 1
+    """There are this many recurrent layers, one on the other."""
     score: ScoreSpec = Additive()
+    """The score compares a query with each key of the memory."""
     when: Literal["before", "after"] = "before"
-    feed: bool = False  # the last output is part of the next input
-    query: Literal["state", "both"] = "state"  # both: the state and the input, as in the 2017 tutorial (before only)
+    """The attention stands before the cell (Bahdanau et al. 2015) or after it (Luong et al. 2015)."""
+    feed: bool = False
+    """The last output is part of the next input (input feeding)."""
+    query: Literal["state", "both"] = "state"
+    """The query is the state, or both the state and the input, as in the 2017 tutorial (before the cell only)."""
     readout: Literal["tanh", "maxout"] = "tanh"
+    """The output layer is a tanh, or a maxout of two."""
     start: Start = "zeros"
-    memory: Size | None = None  # width of the memory, where it isn't the model's own
-    dropout: Rate = 0.0  # between layers
+    """The first state is zeros, the encoder's final state, a projection of it (bridge), or of the memory's mean."""
+    memory: Size | None = None
+    dropout: Rate = 0.0
+    """This share is dropped between layers while training."""
 
     def memory_width(self, width: int) -> int | None:
         return self.memory or width

@@ -33,15 +33,25 @@ class Latent(MixerSpec):
 
     kind: Literal["latent"] = "latent"
     heads: Size = 8
-    rank: Size = 512  # of the latent that keys and values are rebuilt from
-    query_rank: Size | None = None  # None: queries come straight from the input
-    size: Size = 128  # of a head's content part
-    rotary: Size = 64  # of the position part
-    value: Size = 128  # of a head's value
+    """There are this many heads."""
+    rank: Size = 512
+    """Keys and values are rebuilt from a latent vector of this size."""
+    query_rank: Size | None = None
+    """Queries are rebuilt from a latent vector of this size; unless given, they come straight from the input."""
+    size: Size = 128
+    """The content part of a head has this many channels."""
+    rotary: Size = 64
+    """The position part of a head has this many channels."""
+    value: Size = 128
+    """A head's value has this many channels."""
     position: Rotary = Rotary()
-    scale: Positive | None = None  # 1/√(size + rotary), unless given
+    """The rotation of the position part."""
+    scale: Positive | None = None
+    """Scores are multiplied by this; unless given, by 1/√(size + rotary)."""
     eps: Positive = 1e-6
+    """The norms of the latents add this to the variance."""
     dropout: Rate = 0.0
+    """This share of the attention weights is dropped while training."""
 
     def build(self, width: int) -> Mixer:
         return LatentAttention(self, width)

@@ -30,12 +30,19 @@ class Mamba(MixerSpec):
 
     kind: Literal["mamba"] = "mamba"
     expand: Size = 2
+    """The inner width is this many times the width (the paper's E)."""
     states: Size = 16
+    """Each channel's system holds this many numbers (the paper's N)."""
     convolution: Size = 4
-    rank: Size | None = None  # width / 16, rounded up, unless given
+    """The convolution before the scan sees this many positions."""
+    rank: Size | None = None
+    """The projection to the step Δ has this rank; unless given, width / 16, rounded up."""
     bias: bool = False
+    """The projections have a bias."""
     shortest: Positive = 0.001
+    """Steps start at least this long."""
     longest: Positive = 0.1
+    """Steps start at most this long."""
 
     def build(self, width: int) -> Mixer:
         return SelectiveStateSpace(self, width)

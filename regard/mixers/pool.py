@@ -29,9 +29,11 @@ class Pool(MixerSpec):
     kind: Literal["pool"] = "pool"
     causal: bool = False
     over: Literal["self", "memory"] = "self"
-    memory: Size | None = None  # width of the memory, where it isn't the model's own
+    memory: Size | None = None
     project: bool = True
+    """Vectors are projected before and after the mean, as attention's values are."""
     bias: bool = True
+    """These projections have a bias."""
 
     def memory_width(self, width: int) -> int | None:
         return (self.memory or width) if self.over == "memory" else None

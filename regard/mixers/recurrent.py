@@ -35,10 +35,16 @@ class Recurrent(MixerSpec):
 
     kind: Literal["recurrent"] = "recurrent"
     cell: Kind = "lstm"
+    """The kind of recurrent cell."""
     layers: Size = 1
+    """There are this many recurrent layers, one on the other."""
     direction: Literal["forward", "backward", "both", "apart"] = "forward"
+    """The cell reads forward, backward, both ways joined in every layer (both), or both ways that never meet (apart).
+    """
     start: Start = "zeros"
-    dropout: Rate = 0.0  # between layers
+    """The first state is zeros, the encoder's final state, a projection of it (bridge), or of the memory's mean."""
+    dropout: Rate = 0.0
+    """This share is dropped between layers while training."""
 
     def memory_width(self, width: int) -> int | None:
         return None if self.start == "zeros" else width

@@ -31,8 +31,11 @@ class SSM(MixerSpec):
 
     kind: Literal["ssm"] = "ssm"
     states: Size = 64
+    """Each channel's system holds this many numbers."""
     shortest: Positive = 0.001
+    """Steps start at least this long."""
     longest: Positive = 0.1
+    """Steps start at most this long."""
 
     def build(self, width: int) -> Mixer:
         divides(2, self.states, "pairs", "states", fixed=True)

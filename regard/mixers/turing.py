@@ -29,11 +29,17 @@ class Turing(MixerSpec):
 
     kind: Literal["turing"] = "turing"
     slots: Size = 128
-    size: Size = 20  # of a slot
+    """The memory has this many slots."""
+    size: Size = 20
+    """A slot holds this many numbers."""
     reads: Size = 1
+    """There are this many heads that read."""
     writes: Size = 1
-    shift: Size = 1  # how far a head may move in a step, either way
+    """There are this many heads that write."""
+    shift: Size = 1
+    """A head may move this far in a step, either way."""
     cell: Kind = "lstm"
+    """The kind of recurrent cell that steers the heads."""
 
     def build(self, width: int) -> Mixer:
         if 2 * self.shift + 1 > self.slots:

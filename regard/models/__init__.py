@@ -23,9 +23,32 @@ from regard.models.layout import Layout
 
 
 class Settings(Spec):
-    """What a family lets one choose. Its `kind` is the family's name."""
+    """What a family of models lets one choose. A run file names a preset, or `model` for a whole model of one's own."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "model"
+    meanings: ClassVar[Mapping[str, str]] = {
+        "width": "Every position is a vector of this many numbers.",
+        "depth": "There are this many blocks.",
+        "decoder_depth": "The decoder has this many blocks; unless given, as many as the encoder.",
+        "heads": "There are this many attention heads.",
+        "kv_heads": "There are this many heads of keys and values.",
+        "hidden": "The feed-forward has this many hidden units.",
+        "vocabulary": "There are vectors for this many tokens; in a run, the tokenizer says how many.",
+        "source_vocabulary": "There are vectors for this many tokens of the source, where it has tokens of its own.",
+        "context": "There are positions for this many tokens.",
+        "activation": "The activation of the feed-forward.",
+        "cell": "The kind of the recurrent cells.",
+        "experts": "There are this many experts.",
+        "top": "Each token goes through this many experts.",
+        "base": "The base of the rotary angles: the larger, the slower the last channels turn.",
+        "scaling": "Rotations are slowed in this way to reach past the context of training.",
+        "eps": "The norms add this to the variance, so that nothing is divided by 0.",
+        "share": "The encoder and the decoder use one table of token vectors.",
+        "tied": "The token vectors themselves score the words.",
+        "dropout": "This share of each sublayer's output is dropped while training.",
+        "attention_dropout": "This share of the attention weights is dropped while training.",
+    }
 
 
 S = TypeVar("S", bound=Settings)

@@ -24,16 +24,20 @@ class Bert(Settings):
     kind: Literal["bert"] = "bert"
     width: Size = 768
     depth: Depth = 12
-    heads: Size | None = None  # one for each 64 channels, unless given
-    hidden: Size | None = None  # four times the width, unless given
+    heads: Size | None = None
+    """There are this many heads; unless given, one for each 64 channels."""
+    hidden: Size | None = None
+    """The feed-forward has this many hidden units; unless given, four times the width."""
     vocabulary: Size = 30522
     context: Size = 512
     segments: Count = 2
+    """There are vectors for this many segments, as for two texts."""
     activation: Activation = "gelu"
     eps: Positive = 1e-12
     dropout: Rate = 0.1
     attention_dropout: Rate = 0.1
     head: Literal["pooler", "masking"] | HeadSpec | None = "pooler"
+    """The model ends in BERT's pooler, in its head that guesses words (masking), or in any head."""
 
 
 def compose(s: Bert) -> ModelSpec:

@@ -31,12 +31,17 @@ class Decoder(Settings):
     kind: Literal["decoder"] = "decoder"
     width: Size = 128
     depth: Depth = 2
-    heads: Size | None = None  # one for each 32 channels, unless given
-    hidden: Size | None = None  # four times the width, unless given
+    heads: Size | None = None
+    """There are this many heads; unless given, one for each 32 channels."""
+    hidden: Size | None = None
+    """The feed-forward has this many hidden units; unless given, four times the width."""
     vocabulary: Size = 256
     position: Scheme = "rotary"
-    context: Size = 1024  # of learned positions
-    scatter: Count = 0  # places that positions are scattered over; 0: they are counted
+    """Positions are known by this scheme."""
+    context: Size = 1024
+    """There are learned positions for this many tokens; other schemes have no end."""
+    scatter: Count = 0
+    """Positions are scattered over this many places while training; at 0 they are counted."""
     activation: Activation = "gelu"
     dropout: Rate = 0.0
 

@@ -31,23 +31,37 @@ class DeepSeek(Settings):
     kind: Literal["deepseek"] = "deepseek"
     width: Size = 7168
     depth: Depth = 61
-    dense: Layers = 3  # layers before the experts begin
+    dense: Layers = 3
+    """This many layers come before the experts begin."""
     heads: Size = 128
     rank: Size = 512
+    """Keys and values are rebuilt from a latent vector of this size."""
     query_rank: Size | None = 1536
+    """Queries are rebuilt from a latent vector of this size; none: they come straight from the input."""
     size: Size = 128
+    """The content part of a head has this many channels."""
     rotary: Size = 64
+    """The position part of a head has this many channels."""
     value: Size = 128
-    hidden: Size = 18432  # of a dense layer
+    """A head's value has this many channels."""
+    hidden: Size = 18432
+    """A dense layer has this many hidden units."""
     expert_hidden: Size = 2048
+    """An expert has this many hidden units."""
     experts: Size = 256
     top: Size = 8
     shared: Count = 1
+    """Every token passes through this many experts."""
     groups: Size = 8
+    """The experts are divided into this many groups."""
     top_groups: Size = 4
+    """A token's experts come from this many groups."""
     scale: Positive = 2.5
-    normalise: bool = True  # the chosen experts' weights sum to 1 before they are scaled
-    eps: Positive = 1e-6  # of the blocks' norms; the latents' own stay at 1e-6
+    """The experts' answers are multiplied by this."""
+    normalise: bool = True
+    """The chosen experts' weights sum to 1 before they are scaled."""
+    eps: Positive = 1e-6
+    """The blocks' norms add this to the variance; the latents' own add 1e-6."""
     vocabulary: Size = 129280
     base: Positive = 10000.0
     scaling: YarnScaling | None = YarnScaling(factor=40.0, context=4096, mscale=1.0, mscale_all=1.0)

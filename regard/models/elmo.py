@@ -22,7 +22,8 @@ from regard.parts.initial import Xavier
 
 class Elmo(Settings):
     kind: Literal["elmo"] = "elmo"
-    width: Size = 1024  # of both directions together
+    width: Size = 1024
+    """Every position is a vector of this many numbers, half of them for each direction."""
     depth: Depth = 2
     vocabulary: Size = 10000
     dropout: Rate = 0.1

@@ -23,8 +23,10 @@ class GPT1(Settings):
     kind: Literal["gpt1"] = "gpt1"
     width: Size = 768
     depth: Depth = 12
-    heads: Size | None = None  # one for each 64 channels, unless given
-    hidden: Size | None = None  # four times the width, unless given
+    heads: Size | None = None
+    """There are this many heads; unless given, one for each 64 channels."""
+    hidden: Size | None = None
+    """The feed-forward has this many hidden units; unless given, four times the width."""
     vocabulary: Size = 40478
     context: Size = 512
     activation: Activation = "gelu-tanh"

@@ -27,11 +27,14 @@ class GPT2(Settings):
     kind: Literal["gpt2"] = "gpt2"
     width: Size = 768
     depth: Depth = 12
-    heads: Size | None = None  # one for each 64 channels, unless given
-    hidden: Size | None = None  # four times the width, unless given
+    heads: Size | None = None
+    """There are this many heads; unless given, one for each 64 channels."""
+    hidden: Size | None = None
+    """The feed-forward has this many hidden units; unless given, four times the width."""
     vocabulary: Size = 50257
     context: Size = 1024
-    band: Size | None = None  # every second layer sees only so many tokens
+    band: Size | None = None
+    """Every second layer sees only this many tokens, as in GPT-3."""
     activation: Activation = "gelu-tanh"
     eps: Positive = 1e-5
     tied: bool = True

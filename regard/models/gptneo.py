@@ -27,12 +27,16 @@ class GPTNeo(Settings):
     kind: Literal["gptneo"] = "gptneo"
     width: Size = 768
     depth: Depth = 12
-    heads: Size | None = None  # one for each 64 channels, unless given
-    hidden: Size | None = None  # four times the width, unless given
+    heads: Size | None = None
+    """There are this many heads; unless given, one for each 64 channels."""
+    hidden: Size | None = None
+    """The feed-forward has this many hidden units; unless given, four times the width."""
     vocabulary: Size = 50257
     context: Size = 2048
     cycle: tuple[Reach, ...] = ("global", "local")
-    window: Size = 256  # of a local layer
+    """Layers see everything (global) or a window (local), in this order over and over."""
+    window: Size = 256
+    """A local layer sees this many tokens."""
     activation: Activation = "gelu-tanh"
     eps: Positive = 1e-5
     tied: bool = True

@@ -26,16 +26,23 @@ class LlamaLike(Settings):
     kinds: ClassVar[dict[str, type[Spec]]] = Settings.kinds
     width: Size = 4096
     depth: Depth = 32
-    heads: Size | None = None  # one for each 128 channels, unless given
-    kv_heads: Size | None = None  # as many as heads, unless given
-    size: Size | None = None  # of a head: width / heads, unless given
+    heads: Size | None = None
+    """There are this many heads; unless given, one for each 128 channels."""
+    kv_heads: Size | None = None
+    """There are this many heads of keys and values; unless given, as many as heads."""
+    size: Size | None = None
+    """A head has this many channels; unless given, width / heads."""
     hidden: Size = 11008
     activation: Activation = "silu"
-    bias: bool = False  # of attention's projections
-    output_bias: bool | None = None  # of its last one: as the others, unless given
-    head_norm: bool = False  # on each head's queries and keys
+    bias: bool = False
+    """Attention's projections to queries, keys and values have a bias."""
+    output_bias: bool | None = None
+    """Attention's last projection has a bias; unless given, as the others."""
+    head_norm: bool = False
+    """There is a norm on each head's queries and keys."""
     vocabulary: Size = 32000
     window: Size | None = None
+    """A position sees this many tokens back; none: all."""
     base: Positive = 10000.0
     scaling: ScalingSpec | None = None
     eps: Positive = 1e-5

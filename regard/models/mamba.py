@@ -30,9 +30,13 @@ class StateSpace(Settings):
     depth: Depth = 24
     vocabulary: Size = 50280
     mix: MixerSpec = Mamba()
+    """The mixer of the blocks that aren't attention."""
     ffn: FeedSpec | None = None
-    every: Size | None = None  # one block in so many is attention
-    heads: Size | None = None  # of that attention: one for each 64 channels, unless given
+    """The feed-forward of each block; none: a block is a mixer alone."""
+    every: Size | None = None
+    """One block in this many is attention; none: no block is."""
+    heads: Size | None = None
+    """Attention, where there is any, has this many heads; unless given, one for each 64 channels."""
     eps: Positive = 1e-5
     tied: bool = True
     dropout: Rate = 0.0

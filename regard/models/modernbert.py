@@ -25,18 +25,24 @@ class ModernBert(Settings):
     kind: Literal["modernbert"] = "modernbert"
     width: Size = 768
     depth: Depth = 22
-    heads: Size | None = None  # one for each 64 channels, unless given
+    heads: Size | None = None
+    """There are this many heads; unless given, one for each 64 channels."""
     hidden: Size = 1152
     vocabulary: Size = 50368
     activation: Activation = "gelu"
     eps: Positive = 1e-5
-    local: Size = 128  # tokens that a local layer sees, half on each side
-    every: Size = 3  # one layer in so many sees everything
+    local: Size = 128
+    """A local layer sees this many tokens, half on each side."""
+    every: Size = 3
+    """One layer in this many sees everything."""
     base: Positive = 160000.0
     local_base: Positive = 10000.0
+    """The base of a local layer's rotations."""
     dropout: Rate = 0.0
     head: Literal["masking"] | HeadSpec | None = None
-    head_activation: Activation | None = None  # of the head that guesses words: as elsewhere, unless given
+    """The model ends in a head that guesses words (masking), or in any head; none: in vectors."""
+    head_activation: Activation | None = None
+    """The activation of the head that guesses words; unless given, that of the blocks."""
 
 
 def compose(s: ModernBert) -> ModelSpec:

@@ -25,7 +25,8 @@ class RNN(Settings):
     depth: Depth = 2
     vocabulary: Size = 10000
     tied: bool = True
-    both: bool = False  # an encoder that reads both ways, without a head until a task gives it one
+    both: bool = False
+    """The model is an encoder that reads both ways, without a head until a task gives it one."""
     dropout: Rate = 0.2
 
 

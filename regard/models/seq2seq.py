@@ -29,14 +29,21 @@ class Seq2Seq(Settings):
     width: Size = 512
     depth: Depth = 1
     vocabulary: Size = 8000
-    source_vocabulary: Size | None = None  # where the source has one of its own
+    source_vocabulary: Size | None = None
     direction: Literal["forward", "both"] = "both"
+    """The encoder reads forward, or both ways."""
     attention: Literal["none", "before", "after"] = "none"
+    """The decoder has none, or attends before its cell (Bahdanau et al. 2015) or after it (Luong et al. 2015)."""
     score: ScoreSpec = Multiplicative()
+    """The score compares a query with each key of the memory."""
     feed: bool = False
+    """The last output is part of the next input (input feeding)."""
     query: Literal["state", "both"] = "state"
+    """The query is the state, or both the state and the input (attention before the cell only)."""
     readout: Literal["tanh", "maxout"] = "tanh"
+    """The output layer of attention is a tanh, or a maxout of two."""
     start: Start = "final"
+    """The first state is zeros, the encoder's final state, a projection of it (bridge), or of the memory's mean."""
     dropout: Rate = 0.2
     share: bool = True
     tied: bool = True

@@ -25,17 +25,22 @@ class T5(Settings):
     kind: Literal["t5"] = "t5"
     width: Size = 512
     depth: Depth = 6
-    decoder_depth: Depth | None = None  # as the encoder, unless given
+    decoder_depth: Depth | None = None
     heads: Size = 8
     size: Size = 64
+    """A head has this many channels."""
     hidden: Size = 2048
     vocabulary: Size = 32128
     buckets: Size = 32
+    """Distances are divided into this many buckets, each with a bias of its own."""
     farthest: Size = 128
+    """Distances from here on share the last bucket."""
     activation: Activation = "relu"
     gated: bool = False
+    """The feed-forward has a gate, as in T5 1.1."""
     tied: bool = True
-    scaled: bool | None = None  # divide by √width before the words: where they are tied, unless given
+    scaled: bool | None = None
+    """Vectors are divided by √width before the words; unless given, where the words are tied."""
     eps: Positive = 1e-6
     dropout: Rate = 0.1
 

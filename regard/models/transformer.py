@@ -35,23 +35,32 @@ from regard.parts.position import Sinusoidal
 class Transformer(Settings):
     kind: Literal["transformer"] = "transformer"
     width: Size = 512
-    depth: Depth = 6  # of the encoder, and of the decoder unless given
+    depth: Depth = 6
+    """The encoder has this many blocks, and so has the decoder unless it is given."""
     decoder_depth: Depth | None = None
-    heads: Size | None = None  # one for each 64 channels, unless given
-    hidden: Size | None = None  # four times the width, unless given
+    heads: Size | None = None
+    """There are this many heads; unless given, one for each 64 channels."""
+    hidden: Size | None = None
+    """The feed-forward has this many hidden units; unless given, four times the width."""
     vocabulary: Size = 37000
-    source_vocabulary: Size | None = None  # where the source has one of its own
+    source_vocabulary: Size | None = None
     activation: Activation = "relu"
     place: Place = "post"
-    bare: tuple[Slot, ...] = ()  # sublayers without a norm
+    """The norm stands before a sublayer (pre), after its residual sum (post), or before and behind it (sandwich)."""
+    bare: tuple[Slot, ...] = ()
+    """These sublayers have no norm."""
     position: AbsoluteSpec | None = Sinusoidal()
-    mix: MixerSpec | None = None  # attention, unless given
-    cross: MixerSpec | None = None  # attention over the memory, unless given
+    """Positions are added to the token vectors in this way."""
+    mix: MixerSpec | None = None
+    """The mixer within each stack; unless given, attention."""
+    cross: MixerSpec | None = None
+    """The mixer over the memory; unless given, attention."""
     dropout: Rate = 0.1
     attention_dropout: Rate = 0.0
     share: bool = True
     tied: bool = True
-    bias: bool = False  # on the words' scores
+    bias: bool = False
+    """The words' scores have a bias."""
 
 
 def compose(s: Transformer) -> ModelSpec:

@@ -20,9 +20,13 @@ class NTM(Settings):
     width: Size = 100
     depth: Depth = 1
     slots: Size = 128
+    """The memory has this many slots."""
     size: Size = 20
+    """A slot holds this many numbers."""
     reads: Size = 1
+    """There are this many heads that read."""
     writes: Size = 1
+    """There are this many heads that write."""
     vocabulary: Size = 256
 
 

@@ -25,16 +25,23 @@ class ViT(Settings):
     kind: Literal["vit"] = "vit"
     width: Size = 768
     depth: Depth = 12
-    heads: Size | None = None  # one for each 64 channels, unless given
-    hidden: Size | None = None  # four times the width, unless given
+    heads: Size | None = None
+    """There are this many heads; unless given, one for each 64 channels."""
+    hidden: Size | None = None
+    """The feed-forward has this many hidden units; unless given, four times the width."""
     image: Size = 224
+    """An image is a square with sides of this many pixels."""
     patch: Size = 16
+    """A patch is a square with sides of this many pixels."""
     channels: Size = 3
+    """A pixel has this many channels."""
     classes: Size = 1000
+    """There are this many classes."""
     activation: Activation = "gelu"
     eps: Positive = 1e-12
     dropout: Rate = 0.0
-    head: HeadSpec | None = None  # the classes, unless given
+    head: HeadSpec | None = None
+    """The model ends in this head; unless given, in the classes."""
 
 
 def compose(s: ViT) -> ModelSpec:

@@ -24,13 +24,21 @@ class Tokens(EmbeddingSpec):
 
     kind: Literal["tokens"] = "tokens"
     vocabulary: Size
-    size: Size | None = None  # of a token's vector, where it isn't the width
-    copies: Size = 1  # side by side, for directions that never meet
-    scale: bool = False  # times √width, as in the 2017 paper
+    """There are vectors for this many tokens."""
+    size: Size | None = None
+    """A token's vector has this many channels; unless given, the width."""
+    copies: Size = 1
+    """A vector stands this many times side by side, for directions that never meet."""
+    scale: bool = False
+    """Vectors are multiplied by √width, as in the 2017 paper."""
     position: AbsoluteSpec | None = None
+    """Positions are added in this way."""
     segments: Count = 0
+    """There are vectors for this many segments."""
     norm: NormSpec | None = None
+    """This norm follows the sum."""
     dropout: Rate = 0.0
+    """This share of the sum is dropped while training."""
 
     @property
     def token_count(self) -> int:
@@ -114,7 +122,9 @@ class Spelled(EmbeddingSpec):
 
     kind: Literal["spelled"] = "spelled"
     words: EmbeddingSpec
+    """The embedding of whole words."""
     letters: StackSpec
+    """The stack that reads a word's letters."""
 
     @property
     def token_count(self) -> int | None:
@@ -179,6 +189,7 @@ class Numbers(EmbeddingSpec):
 
     kind: Literal["numbers"] = "numbers"
     channels: Size = 1
+    """There are this many numbers at each position."""
 
     def build(self, width: int, table: Lookup | None = None) -> Part:
         return NumberEmbedding(self, width)
@@ -208,10 +219,15 @@ class Patches(EmbeddingSpec):
 
     kind: Literal["patches"] = "patches"
     image: Size = 224
+    """An image is a square with sides of this many pixels."""
     patch: Size = 16
+    """A patch is a square with sides of this many pixels."""
     channels: Size = 3
-    first: bool = True  # a learned class token
+    """A pixel has this many channels."""
+    first: bool = True
+    """A learned class token stands in front."""
     dropout: Rate = 0.0
+    """This share of the vectors is dropped while training."""
 
     @model_validator(mode="after")
     def check(self) -> Self:

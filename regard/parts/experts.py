@@ -29,16 +29,27 @@ class Experts(FeedSpec):
 
     kind: Literal["experts"] = "experts"
     hidden: Size
+    """An expert has this many hidden units."""
     experts: Size = 8
+    """There are this many experts."""
     top: Size = 2
-    shared: Count = 0  # how many experts' worth of hidden units every token passes through
+    """Each token goes through this many experts."""
+    shared: Count = 0
+    """Every token passes through this many experts' worth of hidden units."""
     activation: Activation = "silu"
+    """The activation of an expert's gate."""
     score: Literal["softmax", "sigmoid"] = "softmax"
+    """The router's scores are softmaxed, or each is a sigmoid of its own."""
     balance: Literal["loss", "bias"] = "loss"
+    """The experts are used evenly by a loss, or by a bias that is steered (DeepSeek-V3)."""
     groups: Size = 1
+    """The experts are divided into this many groups."""
     top_groups: Size = 1
-    normalise: bool = True  # the chosen weights sum to 1
+    """A token's experts come from this many groups."""
+    normalise: bool = True
+    """The chosen experts' weights sum to 1."""
     scale: Positive = 1.0
+    """The experts' answers are multiplied by this."""
 
     @property
     def nonlinearity(self) -> str:

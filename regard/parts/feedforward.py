@@ -29,11 +29,16 @@ class FeedForward(FeedSpec):
     """down(f(up x)), or down(f(gate x) * up x) when gated."""
 
     kind: Literal["feedforward"] = "feedforward"
-    hidden: Size | None = None  # four times the width, unless given
+    hidden: Size | None = None
+    """There are this many hidden units; unless given, four times the width."""
     activation: Activation = "relu"
+    """The activation between the two layers."""
     gated: bool = False
+    """A second projection is multiplied with the activation's output, as in SwiGLU."""
     bias: bool = True
-    dropout: Rate = 0.0  # on the hidden layer
+    """The projections have a bias."""
+    dropout: Rate = 0.0
+    """This share of the hidden units is dropped while training."""
 
     @property
     def nonlinearity(self) -> str:

@@ -25,14 +25,22 @@ class Vocabulary(HeadSpec):
 
     kind: Literal["vocabulary"] = "vocabulary"
     answers: ClassVar[Answers] = "words"
-    size: Size | None = None  # the embedding's, unless given
+    size: Size | None = None
+    """There are scores for this many words; unless given, for as many as the embedding has."""
     tied: bool = True
+    """The token vectors themselves score the words."""
     bias: bool = False
-    transform: Activation | None = None  # a dense layer before the words, as in BERT's masked-word head
+    """The scores have a bias."""
+    transform: Activation | None = None
+    """A dense layer with this activation stands before the words, as in BERT's masked-word head."""
     transform_bias: bool = True
-    norm: NormSpec | None = None  # after the dense layer
-    scale: bool = False  # divide by √width, as T5 does with a tied table
-    directions: Size = 1  # parts of the vector that each predict a word of their own
+    """That dense layer has a bias."""
+    norm: NormSpec | None = None
+    """This norm follows the dense layer."""
+    scale: bool = False
+    """Vectors are divided by √width first, as T5 does with a tied table."""
+    directions: Size = 1
+    """This many parts of the vector each predict a word of their own."""
 
     @property
     def direction_count(self) -> int:
@@ -103,9 +111,13 @@ class Transformed(HeadSpec):
     """A head with a layer of its own before the answer, if wanted: BERT's tanh, ModernBERT's gelu and norm."""
 
     dense: bool = False
+    """A dense layer stands before the answer."""
     activation: Activation = "tanh"
+    """The activation of that layer."""
     dense_bias: bool = True
+    """That layer has a bias."""
     norm: NormSpec | None = None
+    """This norm follows the layer."""
 
     @property
     def layer(self) -> str:
@@ -136,6 +148,7 @@ class Pooler(Transformed):
 
     kind: Literal["pooler"] = "pooler"
     pool: Pool = "first"
+    """A row's vector is that of its first or last real token, or the mean of all."""
     dense: bool = True
 
     def layer_settings(self) -> dict[str, Any]:
@@ -171,9 +184,13 @@ class Classes(Transformed):
     kind: Literal["classes"] = "classes"
     answers: ClassVar[Answers] = "classes"
     classes: Size
+    """There are this many classes."""
     pool: Pool = "first"
+    """A row's vector is that of its first or last real token, or the mean of all."""
     dropout: Rate = 0.0
+    """This share of the vector is dropped before the classes while training."""
     bias: bool = True
+    """The scores have a bias."""
 
     @property
     def label_count(self) -> int:
@@ -206,7 +223,9 @@ class Tags(Transformed):
     kind: Literal["tags"] = "tags"
     answers: ClassVar[Answers] = "tags"
     tags: Size
+    """There are this many tags."""
     dropout: Rate = 0.0
+    """This share of the vector is dropped before the tags while training."""
 
     @property
     def label_count(self) -> int:
@@ -234,7 +253,9 @@ class Dual(HeadSpec):
     kind: Literal["dual"] = "dual"
     answers: ClassVar[Answers] = "classes"
     answer: HeadSpec
+    """The head of the answer."""
     words: HeadSpec
+    """The head of the words."""
 
     @property
     def label_count(self) -> int | None:

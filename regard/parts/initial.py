@@ -34,8 +34,11 @@ class Normal(Scheme):
 
     kind: Literal["normal"] = "normal"
     std: Positive = 0.02
+    """The standard deviation."""
     residual: bool = False
-    truncated: bool = False  # to two standard deviations
+    """Matrices that write to the stream start 1/√N times as large, N being how many there are (GPT-2)."""
+    truncated: bool = False
+    """Numbers beyond two standard deviations are drawn again."""
 
     def matrix(self, name: str, weight: Tensor, sublayers: int) -> None:
         writes = any(f".{writer}" in name for writer in WRITERS)

@@ -15,7 +15,9 @@ class LayerNorm(NormSpec):
 
     kind: Literal["layernorm"] = "layernorm"
     eps: Positive = 1e-5
+    """This is added to the variance, so that nothing is divided by 0."""
     bias: bool = True
+    """There is a learned bias beside the gain."""
 
     def build(self, width: int) -> nn.Module:
         return nn.LayerNorm(width, self.eps, bias=self.bias)
@@ -26,6 +28,7 @@ class RMSNorm(NormSpec):
 
     kind: Literal["rmsnorm"] = "rmsnorm"
     eps: Positive = 1e-6
+    """This is added to the mean square, so that nothing is divided by 0."""
 
     def build(self, width: int) -> nn.Module:
         return RMSNormLayer(width, self.eps)

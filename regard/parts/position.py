@@ -7,7 +7,7 @@ A position inside attention answers two questions: how a query or key turns (`ro
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 import torch
@@ -26,7 +26,9 @@ class Sinusoidal(AbsoluteSpec):
 
     kind: Literal["sinusoidal"] = "sinusoidal"
     base: Positive = 10000.0
-    halves: bool = False  # all sines, then all cosines
+    """The base of the wavelengths."""
+    halves: bool = False
+    """All sines come first and then all cosines, instead of by turns."""
 
     def build(self, width: int) -> nn.Module:
         if width % 2:
@@ -54,6 +56,7 @@ class Learned(AbsoluteSpec):
 
     kind: Literal["learned"] = "learned"
     context: Size
+    """There are vectors for this many positions."""
 
     @property
     def limit(self) -> int | None:
@@ -99,6 +102,11 @@ class ScalingSpec(Spec):
     """How rotations are slowed to reach past the context that they were trained on."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = ".scaling"
+    meanings: ClassVar[Mapping[str, str]] = {
+        "factor": "The context becomes this many times as long.",
+        "context": "The model was trained on this many positions.",
+    }
 
     def frequencies(self, size: int, base: float, length: int) -> Tensor:
         raise NotImplementedError
@@ -144,10 +152,15 @@ class YarnScaling(ScalingSpec):
     factor: Positive
     context: Size
     fast: Positive = 32.0
+    """Waves that turn at least this often within the context are kept."""
     slow: Positive = 1.0
+    """Waves that turn at most this often within the context are stretched."""
     attention: Positive | None = None
+    """Queries and keys are multiplied by this; unless given, by 0.1 ln(factor) + 1."""
     mscale: float | None = None
+    """DeepSeek's own factor of that gain."""
     mscale_all: float | None = None
+    """DeepSeek's own divisor of that gain."""
 
     def frequencies(self, size: int, base: float, length: int) -> Tensor:
         def channel(turns: float) -> float:
@@ -179,7 +192,9 @@ class Llama3Scaling(ScalingSpec):
     factor: Positive = 8.0
     context: Size = 8192
     low: Positive = 1.0
+    """Waves that turn at most this often within the context are stretched."""
     high: Positive = 4.0
+    """Waves that turn at least this often within the context are kept."""
 
     def frequencies(self, size: int, base: float, length: int) -> Tensor:
         plain = frequencies(size, base)
@@ -198,7 +213,9 @@ class Rotary(RelativeSpec):
 
     kind: Literal["rotary"] = "rotary"
     base: Annotated[float, Field(gt=1, allow_inf_nan=False)] = 10000.0
+    """The base of the angles: the larger, the slower the last channels turn."""
     scaling: ScalingSpec | None = None
+    """Rotations are slowed in this way to reach past the context of training."""
 
     def build(self, heads: int, size: int) -> Position:
         if size % 2:
@@ -262,9 +279,13 @@ class Bucketed(RelativeSpec):
 
     kind: Literal["bucketed"] = "bucketed"
     buckets: Size = 32
+    """Distances are divided into this many buckets, each with a bias of its own."""
     farthest: Size = 128
-    both: bool = False  # whether keys after the query have buckets of their own
-    heads: Size | None = None  # for a bias that a whole stack shares
+    """Distances from here on share the last bucket."""
+    both: bool = False
+    """Keys after the query have buckets of their own."""
+    heads: Size | None = None
+    """A bias that a whole stack shares serves this many heads."""
 
     @model_validator(mode="after")
     def check(self) -> Self:

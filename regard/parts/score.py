@@ -29,6 +29,7 @@ class ScoreSpec(Spec):
     """How a query and a key are compared."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = ".score"
 
     def build(self, query: int, key: int) -> Score:
         raise NotImplementedError
@@ -108,6 +109,7 @@ class Reduced(ScoreSpec):
 
     kind: Literal["reduced"] = "reduced"
     rank: Size = 64
+    """Queries and keys are compared in this many channels."""
 
     def build(self, query: int, key: int) -> Score:
         return ReducedScore(query, key, self.rank)
@@ -126,7 +128,8 @@ class Additive(ScoreSpec):
     """v · tanh(W q + U k)"""
 
     kind: Literal["additive"] = "additive"
-    hidden: Size | None = None  # the query's width, unless given
+    hidden: Size | None = None
+    """The tanh has this many channels; unless given, the query's width."""
 
     def build(self, query: int, key: int) -> Score:
         return AdditiveScore(query, key, self.hidden or query)
@@ -152,6 +155,7 @@ class Location(ScoreSpec):
 
     kind: Literal["location"] = "location"
     longest: Size = 64
+    """There are scores for this many positions of the memory."""
 
     def build(self, query: int, key: int) -> Score:
         return LocationScore(query, self.longest)

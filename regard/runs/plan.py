@@ -58,6 +58,7 @@ class Sampled(CorpusSpec):
     """The first samples of another corpus."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = None  # nobody writes it
     kind: Literal["sampled"] = "sampled"
     whole: CorpusSpec
 

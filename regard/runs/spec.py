@@ -10,7 +10,7 @@ from pydantic_core import CoreSchema, core_schema
 
 import regard.tasks  # noqa: F401  enters every task
 from regard.core.model import ModelSpec
-from regard.core.spec import Count, FileName, Spec, explain_unknown, show_value
+from regard.core.spec import Count, FileName, Spec, StandIn, explain_unknown, show_value
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
 from regard.data.tokenizer import TokenizerSpec
@@ -23,13 +23,16 @@ from regard.train.goal import Goal
 from regard.train.spec import TrainSpec
 
 
-class ModelChoice(dict[str, Any]):
+class ModelChoice(dict[str, Any], StandIn):
     """The model that a run file asks for, as the file says it: a preset's name as its kind, and changes to it; or a
     whole spec of one's own, of the kind `model`.
 
     It is composed and drawn here, once, so that each mistake is told at its place in the file. All else about a run's
     model follows from `spec`.
     """
+
+    roles: ClassVar[tuple[type[Spec], ...]] = (Settings, ModelSpec)
+    words: ClassVar[str] = "preset or settings"
 
     def __init__(self, settings: Mapping[str, Any], spec: ModelSpec, family: Settings | None) -> None:
         super().__init__(settings)
@@ -66,6 +69,13 @@ class ModelChoice(dict[str, Any]):
         return cls(settings, spec, chosen)
 
     @classmethod
+    def find_spec(cls, data: Any) -> type[Spec] | None:
+        kind = data.get("kind") if isinstance(data, Mapping) else data
+        if kind == "model":
+            return ModelSpec
+        return presets()[kind].settings if isinstance(kind, str) and kind in presets() else None
+
+    @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(cls.read)
 
@@ -74,19 +84,32 @@ class RunSpec(Spec):
     """All that a run is made of."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = ""
     kind: Literal["run"] = "run"
-    uses: tuple[str, ...] = ()  # plug-ins: modules, or files beside the run file
+    uses: tuple[str, ...] = ()
+    """These plug-ins are loaded first: modules, or files beside the run file."""
     task: TaskSpec = TranslationTaskSpec()
-    data: FileName = "."  # where the corpus's files are looked for
+    """What is learned."""
+    data: FileName = "."
+    """The folder in which the corpus's files are looked for."""
     corpus: CorpusSpec
+    """Where the samples come from."""
     tokenizer: TokenizerSpec = TokenizerSpec()
+    """How text is cut into tokens."""
     batches: BatchSpec = BatchSpec()
+    """How samples are put together."""
     model: ModelChoice | None = None
-    start: FileName | None = None  # a run, or a folder in Hugging Face layout, whose model is trained further
+    """A preset's name, with changes to it if wanted, or a whole model of one's own (kind model)."""
+    start: FileName | None = None
+    """A run, or a folder in Hugging Face layout, whose model is trained further."""
     train: TrainSpec
+    """How long, how fast, and what is kept."""
     seed: Count = 1
+    """The same seed trains the same model."""
     device: Device = "auto"
+    """The device that computes; auto takes the best that is there."""
     out: FileName
+    """The folder that the run is written to."""
 
     @model_validator(mode="after")
     def check(self) -> Self:

@@ -45,10 +45,15 @@ class ClassificationTaskSpec(TaskSpec):
     answers: ClassVar[Answers | None] = "classes"
     measures: ClassVar[Mapping[str, bool]] = {"accuracy": True, "macro_f1": True}
     kind: Literal["classification"] = "classification"
-    pool: Literal["first", "last", "mean"] | None = None  # a pooler's own; last for a decoder, mean for an encoder
-    auxiliary: Rate = 0.0  # the weight of predicting the next word beside; GPT-1 takes 0.5
-    dropout: Rate = 0.1  # before the classes
+    pool: Literal["first", "last", "mean"] | None = None
+    """A text's vector is that of its first or last token, or the mean of all; unless given, the model's own pooler's,
+    last for a decoder, mean for an encoder."""
+    auxiliary: Rate = 0.0
+    """The weight of predicting the next word beside the class; GPT-1 takes 0.5."""
+    dropout: Rate = 0.1
+    """This share of a text's vector is dropped before the classes while training."""
     smoothing: Rate = 0.0
+    """This share of the right class's probability is shared among all classes (label smoothing)."""
 
     def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "classification")

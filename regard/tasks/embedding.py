@@ -41,7 +41,8 @@ class EmbeddingTaskSpec(TaskSpec):
     form: ClassVar[Form] = "pairs"
     measures: ClassVar[Mapping[str, bool]] = {"found": True, "reciprocal_rank": True}
     kind: Literal["embedding"] = "embedding"
-    scale: Positive = 20.0  # of the cosines, before they are compared
+    scale: Positive = 20.0
+    """Cosines are multiplied by this before they are compared."""
 
     def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "embedding")

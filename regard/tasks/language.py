@@ -51,10 +51,14 @@ class LanguageTaskSpec(DocumentTaskSpec):
     measures: ClassVar[Mapping[str, bool]] = {"loss": False, "perplexity": False, "bits_per_byte": False}
     kind: Literal["language"] = "language"
     writes: ClassVar[bool] = True
-    context: Size = 256  # tokens in a row
-    stride: Size | None = None  # between the windows of an evaluation; half the context, unless given
-    carry: bool = False  # a row goes on from the state that the batch before left: for recurrences
-    balance: Rate = 0.01  # the weight of an even use of experts; train.costs.balance is for every task
+    context: Size = 256
+    """A row has this many tokens."""
+    stride: Size | None = None
+    """The windows of an evaluation are this many tokens apart; unless given, half the context."""
+    carry: bool = False
+    """A row goes on from the state that the batch before left; for recurrences."""
+    balance: Rate = 0.01
+    """The weight of an even use of experts; train.costs.balance is for every task."""
 
     @property
     def closing(self) -> tuple[Literal["end", "separator"], ...]:

@@ -43,9 +43,12 @@ class MaskingTaskSpec(DocumentTaskSpec):
     answers: ClassVar[Answers | None] = "words"
     measures: ClassVar[Mapping[str, bool]] = {"loss": False, "perplexity": False, "accuracy": True}
     kind: Literal["masking"] = "masking"
-    context: Size = 128  # tokens in a row
-    share: Rate = 0.15  # of the tokens that are chosen
+    context: Size = 128
+    """A row has this many tokens."""
+    share: Rate = 0.15
+    """This share of the tokens is to be guessed."""
     whole_words: bool = False
+    """All pieces of a word are hidden together."""
 
     def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "masking")

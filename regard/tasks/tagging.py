@@ -43,11 +43,16 @@ class SpellingSpec(Spec):
     """What is made of a word's letters."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "task.spelling"
     kind: Literal["spelling"] = "spelling"
-    size: Size = 32  # of a letter's vector
-    width: Size = 64  # of what a word's letters become
+    size: Size = 32
+    """A letter's vector has this many channels."""
+    width: Size = 64
+    """A word's letters become a vector of this size."""
     cell: Literal["rnn", "lstm", "gru"] = "lstm"
+    """The kind of recurrent cell that reads letters."""
     dropout: Rate = 0.0
+    """This share of the letters' vectors is dropped while training."""
 
     def beside(self, words: EmbeddingSpec, letters: int) -> Any:
         """Words that are spelled beside; a model that spells already gets room for more letters."""
@@ -73,10 +78,15 @@ class TaggingTaskSpec(TaskSpec):
     measures: ClassVar[Mapping[str, bool]] = {"accuracy": True, "macro_f1": True}
     kind: Literal["tagging"] = "tagging"
     spelling: SpellingSpec | None = None
-    forget: Rate = 0.0  # of the words, read as unknown while training, so that spelling and context must do
-    dropout: Rate = 0.1  # before the tags
+    """Words are also read letter by letter, in this way."""
+    forget: Rate = 0.0
+    """This share of the words is read as unknown while training, so that spelling and context must do."""
+    dropout: Rate = 0.1
+    """This share of a word's vector is dropped before the tags while training."""
     smoothing: Rate = 0.0
-    blend: bool = False  # tags see a learned mix of all layers, as ELMo's users do (Peters et al. 2018)
+    """This share of the right tag's probability is shared among all tags (label smoothing)."""
+    blend: bool = False
+    """Tags see a learned mix of all layers, as ELMo's users do (Peters et al. 2018)."""
 
     def adapt_to(self, model: ModelSpec) -> Self:
         stack = model.encoder or model.decoder

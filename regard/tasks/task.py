@@ -34,6 +34,7 @@ class TaskSpec(Spec):
     """What is to be learned."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "task"
     usual: ClassVar[str | None] = "translation"
     form: ClassVar[Form]  # of the samples that it learns from
     words: ClassVar[bool] = True  # whether it reads or writes words; without, no tokenizer is learned

@@ -52,10 +52,14 @@ class TranslationTaskSpec(TaskSpec):
         "exact": True,
     }
     kind: Literal["translation"] = "translation"
-    smoothing: Rate = 0.1  # of the target's probability, shared among all words
-    search: Search = Search()  # how validation translates while training goes on
-    joined: bool = False  # source and target in one sequence, for a decoder alone
-    metrics: Metrics = ()  # further measures of validation's translations, and of those that eval makes
+    smoothing: Rate = 0.1
+    """This share of the right word's probability is shared among all words (label smoothing)."""
+    search: Search = Search()
+    """Validation translates in this way while training goes on, and so does the trained model unless told otherwise."""
+    joined: bool = False
+    """Source and target stand in one sequence, for a decoder alone."""
+    metrics: Metrics = ()
+    """Further measures of validation's translations, and of those that `regard eval` makes."""
 
     @model_validator(mode="after")
     def check(self) -> Self:

@@ -104,6 +104,7 @@ class AdaptSpec(Spec):
     """How a trained model is changed by training few weights."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "train.adapt"
     usual: ClassVar[str | None] = "lora"
 
     def attach(self, model: nn.Module, fresh: Fresh) -> None:
@@ -116,9 +117,13 @@ class Lora(AdaptSpec):
 
     kind: Literal["lora"] = "lora"
     rank: Size = 8
-    alpha: Positive = 16.0  # the product counts alpha / rank times, so the rate needn't follow the rank
-    targets: Annotated[tuple[str, ...], Field(min_length=1)] = ("*.query", "*.value")  # names of linear layers
-    whole: tuple[str, ...] = ()  # weights that are trained themselves, beside those that are new: head.*
+    """The product's rank."""
+    alpha: Positive = 16.0
+    """The product counts alpha / rank times, so the learning rate needn't follow the rank."""
+    targets: Annotated[tuple[str, ...], Field(min_length=1)] = ("*.query", "*.value")
+    """Linear layers whose names match one of these patterns get an adapter."""
+    whole: tuple[str, ...] = ()
+    """Weights whose names match are trained themselves, beside those that are new: head.*"""
 
     @property
     def scale(self) -> float:

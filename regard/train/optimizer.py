@@ -29,10 +29,14 @@ class OptimizerSpec(Spec):
     """How weights are moved."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "train.optimizer"
     usual: ClassVar[str | None] = "adamw"
-    rate: Positive = 1e-3  # the peak; the schedule multiplies it
-    decay: Decay = 0.0  # of matrices, but for those that a part keeps from it
-    layerwise: Fraction = 1.0  # each block's rate is so much of that of the block above it
+    rate: Positive = 1e-3
+    """The learning rate at its peak; the schedule multiplies it."""
+    decay: Decay = 0.0
+    """The weight decay of matrices, but for those that a part keeps from it."""
+    layerwise: Fraction = 1.0
+    """Each block's rate is this much of that of the block above it."""
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         optimizer = self.make(groups(model, self.decay, self.layerwise))
@@ -48,7 +52,9 @@ class Adam(OptimizerSpec):
 
     kind: Literal["adam"] = "adam"
     betas: tuple[Rate, Rate] = (0.9, 0.98)
+    """The decays of the two running averages: of the gradient, and of its square."""
     epsilon: Positive = 1e-9
+    """This is added to the denominator."""
 
     def make(self, parameters: list[dict[str, Any]]) -> torch.optim.Optimizer:
         return torch.optim.Adam(parameters, self.rate, self.betas, self.epsilon, fused=True)
@@ -60,7 +66,9 @@ class AdamW(OptimizerSpec):
     kind: Literal["adamw"] = "adamw"
     decay: Decay = 0.01
     betas: tuple[Rate, Rate] = (0.9, 0.98)
+    """The decays of the two running averages: of the gradient, and of its square."""
     epsilon: Positive = 1e-8
+    """This is added to the denominator."""
 
     def make(self, parameters: list[dict[str, Any]]) -> torch.optim.Optimizer:
         return torch.optim.AdamW(parameters, self.rate, self.betas, self.epsilon, fused=True)
@@ -72,7 +80,9 @@ class SGD(OptimizerSpec):
     kind: Literal["sgd"] = "sgd"
     rate: Positive = 0.1
     momentum: Rate = 0.0
+    """This much of the last step is kept in the next."""
     nesterov: bool = False
+    """The gradient is looked at one step ahead."""
 
     def make(self, parameters: list[dict[str, Any]]) -> torch.optim.Optimizer:
         return torch.optim.SGD(parameters, self.rate, self.momentum, nesterov=self.nesterov)

@@ -38,8 +38,10 @@ class ScheduleSpec(Spec):
     """
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "train.schedule"
     usual: ClassVar[str | None] = "linear"
-    warmup: Warmup = 0.05  # of linear growth from 0: a share of the budget, or whole steps (at most half of the budget)
+    warmup: Warmup = 0.05
+    """The rate grows from 0 over this share of the budget, or this many whole steps (at most half of the budget)."""
 
     @property
     def waits(self) -> int:
@@ -89,6 +91,7 @@ class Cosine(ScheduleSpec):
 
     kind: Literal["cosine"] = "cosine"
     floor: Rate = 0.0
+    """The rate ends at this share of its peak."""
 
     def after(self, progress: float, laps: float) -> float:
         return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * progress))
@@ -99,6 +102,7 @@ class Linear(ScheduleSpec):
 
     kind: Literal["linear"] = "linear"
     floor: Rate = 0.0
+    """The rate ends at this share of its peak."""
 
     def after(self, progress: float, laps: float) -> float:
         return self.floor + (1 - self.floor) * (1 - progress)
@@ -108,8 +112,10 @@ class StableDecay(ScheduleSpec):
     """Warm up, stay, and fall in a straight line at the end (Hu et al. 2024)."""
 
     kind: Literal["stable-decay"] = "stable-decay"
-    decay: Rate = 0.2  # the share of what follows the warm-up that the fall takes; 0: it doesn't fall
+    decay: Rate = 0.2
+    """The fall takes this share of what follows the warm-up; at 0 the rate doesn't fall."""
     floor: Rate = 0.0
+    """The rate ends at this share of its peak."""
 
     def after(self, progress: float, laps: float) -> float:
         left = 1.0 if self.decay == 0 else min(1.0, (1 - progress) / self.decay)
@@ -121,7 +127,9 @@ class Plateau(ScheduleSpec):
 
     kind: Literal["plateau"] = "plateau"
     patience: Size = 3
+    """The rate shrinks after this many evaluations that brought nothing better."""
     shrink: Rate = 0.5
+    """The rate is multiplied by this each time."""
 
     @property
     def waits(self) -> int:

@@ -19,28 +19,48 @@ class TrainSpec(Spec):
     """How long, how fast, and what is kept. The first budget that is used up ends the run."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "train"
     kind: Literal["train"] = "train"
     steps: Size | None = None
+    """Training ends after this many steps."""
     epochs: Positive | None = None
-    tokens: Annotated[int, Field(strict=True, ge=1)] | None = None  # predicted ones
-    minutes: Positive | None = None  # by the clock, with all evaluations; the last one has its time kept free
+    """Training ends after the data was seen this many times."""
+    tokens: Annotated[int, Field(strict=True, ge=1)] | None = None
+    """Training ends after this many predicted tokens."""
+    minutes: Positive | None = None
+    """Training ends after this many minutes by the clock, all evaluations included."""
     optimizer: OptimizerSpec = AdamW()
+    """How weights are moved."""
     schedule: ScheduleSpec = Linear()
-    # weights of what parts of the model cost beside the task's loss, where not the usual: {balance: 0.01}
+    """The shape of the learning rate over the run."""
     costs: dict[str, Weight] = Field(default_factory=dict)
-    clip: Positive | None = 1.0  # the largest norm of a gradient
-    accumulate: Size = 1  # batches that make one step
-    ema: Rate = 0.0  # decay of a running average of the weights; 0: none
-    evaluate: Count = 1000  # steps between evaluations; 0: only at the end
-    goal: str | None = None  # the measure by which checkpoints are ranked: chrf, or -NAME of a task of one's own
-    patience: Count = 0  # evaluations without a better one before it stops; 0: never
-    save: Size = 1000  # steps between checkpoints
-    keep: Size = 2  # checkpoints, beside the best
-    best: Size = 1  # checkpoints that validated best and are kept beside those
+    """Weights of what parts of the model cost beside the task's loss, where they aren't the usual: {balance: 0.01}"""
+    clip: Positive | None = 1.0
+    """A gradient whose norm is larger than this is scaled down to it; none: no gradient is."""
+    accumulate: Size = 1
+    """This many batches make one step."""
+    ema: Rate = 0.0
+    """The decay of a running average of the weights; 0: there is none."""
+    evaluate: Count = 1000
+    """There are this many steps between evaluations; 0: only the end is evaluated."""
+    goal: str | None = None
+    """Checkpoints are ranked by this measure: chrf, or -NAME for one of your own that should fall."""
+    patience: Count = 0
+    """Training stops after this many evaluations without a better one; 0: never."""
+    save: Size = 1000
+    """There are this many steps between checkpoints."""
+    keep: Size = 2
+    """This many of the last checkpoints are kept, beside the best."""
+    best: Size = 1
+    """This many of the checkpoints that validated best are kept."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    recompute: bool = False  # keep only each block's input, and run it again for the gradient
-    freeze: tuple[str, ...] = ()  # weights that stay as they are, by name: encoder.blocks.[0-3].*
-    adapt: AdaptSpec | None = None  # train adapters beside frozen matrices, and what is new in the model
+    """Numbers are computed in single precision (fp32) or in half of it (bf16)."""
+    recompute: bool = False
+    """Only each block's input is kept, and the block is run again for the gradient: less memory, more time."""
+    freeze: tuple[str, ...] = ()
+    """Weights whose names match stay as they are: encoder.blocks.[0-3].*"""
+    adapt: AdaptSpec | None = None
+    """Adapters are trained beside frozen matrices, and what is new in the model."""
 
     @model_validator(mode="after")
     def check(self) -> Self:

@@ -258,8 +258,10 @@ def choose_split(problem: Problem) -> Split:
 class SizedSpec(Generated):
     """Problems of sizes that can be chosen, and others for the test."""
 
-    sizes: tuple[Size, Size] = (1, 20)  # from, to; of training and validation
-    test_sizes: tuple[Size, Size] | None = None  # as the others, unless given: longer ones show what carries over
+    sizes: tuple[Size, Size] = (1, 20)
+    """Problems of training and validation have sizes from the first number to the second."""
+    test_sizes: tuple[Size, Size] | None = None
+    """Problems of the test have these sizes; unless given, those of training. Longer ones show what carries over."""
 
     def bounds(self, split: CorpusSplit) -> tuple[int, int]:
         return (self.test_sizes or self.sizes) if split == "test" else self.sizes
@@ -282,6 +284,7 @@ class Copy(AlgorithmSpec):
 
     kind: Literal["copy"] = "copy"
     symbols: Size = 10
+    """This many different letters occur."""
 
 
 class Reverse(AlgorithmSpec):
@@ -289,6 +292,7 @@ class Reverse(AlgorithmSpec):
 
     kind: Literal["reverse"] = "reverse"
     symbols: Size = 10
+    """This many different letters occur."""
 
 
 class Sort(AlgorithmSpec):
@@ -296,6 +300,7 @@ class Sort(AlgorithmSpec):
 
     kind: Literal["sort"] = "sort"
     symbols: Size = 10
+    """This many different symbols occur: ten digits, and then letters."""
 
 
 class Add(AlgorithmSpec):
@@ -303,8 +308,10 @@ class Add(AlgorithmSpec):
 
     kind: Literal["add"] = "add"
     sizes: tuple[Size, Size] = (1, 10)
-    reverse: bool = False  # ones first
-    hints: bool = False  # a letter before each digit marks its place
+    reverse: bool = False
+    """Numbers are written from the ones upwards, as one adds by hand."""
+    hints: bool = False
+    """A letter before each digit marks its place."""
 
 
 class Induction(AlgorithmSpec):
@@ -313,6 +320,7 @@ class Induction(AlgorithmSpec):
     kind: Literal["induction"] = "induction"
     sizes: tuple[Size, Size] = (256, 256)
     vocabulary: Size = 16
+    """This many different letters occur."""
 
 
 class SelectiveCopy(AlgorithmSpec):
@@ -321,7 +329,9 @@ class SelectiveCopy(AlgorithmSpec):
     kind: Literal["selective-copy"] = "selective-copy"
     sizes: tuple[Size, Size] = (256, 256)
     tokens: Size = 16
+    """This many letters are scattered among the noise."""
     symbols: Size = 15
+    """This many different letters occur."""
 
 
 class Adding(SizedSpec):

@@ -20,9 +20,13 @@ class Files(CorpusSpec):
 
     kind: Literal["files"] = "files"
     train: ReaderSpec
+    """The reader of the files that are trained on."""
     validation: ReaderSpec | None = None
+    """The reader of the files that checkpoints are judged by."""
     test: ReaderSpec | None = None
-    holdout: Rate = 0.0  # the last share of each document, kept for validation where it has no file of its own
+    """The reader of the files that `regard eval` measures."""
+    holdout: Rate = 0.0
+    """The last share of each document is kept for validation, where that has no file of its own."""
 
     @model_validator(mode="after")
     def check(self) -> Self:

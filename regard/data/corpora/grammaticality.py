@@ -64,6 +64,7 @@ class Grammaticality(Generated):
     kind: Literal["grammaticality"] = "grammaticality"
     train: Size = 50_000
     level: Level = "full"
+    """The whole grammar (full), or fewer patterns and words for a model that has a minute (first)."""
 
     def stream(self, form: Form, split: Split) -> Iterator[Sample]:
         assert split != "combinations"

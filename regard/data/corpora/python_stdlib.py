@@ -30,7 +30,8 @@ class PythonStdlib(CorpusSpec):
 
     gives: ClassVar[tuple[Form, ...]] = ("documents",)
     kind: Literal["python-stdlib"] = "python-stdlib"
-    most: Size | None = None  # documents of each split; None: all
+    most: Size | None = None
+    """Each split has at most this many documents; unless given, all."""
 
     def splits(self) -> tuple[CorpusSplit, ...]:
         return ("train", "validation", "test")

@@ -18,9 +18,12 @@ class Columns(SentenceReader):
     suffixes: ClassVar[tuple[str, ...]] = (ANY,)
     kind: Literal["columns"] = "columns"
     word: int = 0
+    """The column of the word."""
     tag: int = -1
-    header: bool | None = None  # whether the first line names the columns; None: one that looks like it is refused
-    many: bool = False  # whether there may be more tags than words
+    """The column of the tag."""
+    header: bool | None = None
+    many: bool = False
+    """There may be more different tags than words; else that is taken for a mistake."""
 
     def cut(self, text: str, place: str, log: Log) -> tuple[str, str] | tuple[()] | None:
         columns = text.split("\t") if "\t" in text else text.split()

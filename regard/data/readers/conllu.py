@@ -15,6 +15,7 @@ class CoNLLU(SentenceReader):
     suffixes: ClassVar[tuple[str, ...]] = (".conllu",)
     kind: Literal["conllu"] = "conllu"
     column: Literal["upos", "xpos"] = "upos"
+    """The tags are the universal ones (upos) or the treebank's own (xpos)."""
 
     def cut(self, text: str, place: str, log: Log) -> tuple[str, str] | tuple[()] | None:
         if text.startswith("#"):

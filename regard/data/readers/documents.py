@@ -20,7 +20,8 @@ class Documents(ReaderSpec):
     kind: Literal["documents"] = "documents"
     path: Paths
     unit: Literal["file", "paragraph", "line"] = "file"
-    longest: Size = LONGEST  # bytes of a line
+    """A document is a whole file, a paragraph (up to an empty line), or a line."""
+    longest: Size = LONGEST
 
     def samples(self, log: Log) -> Iterator[Sample]:
         for path in list_paths(self.path):

@@ -20,7 +20,9 @@ class JSONL(PairReader):
     kind: Literal["jsonl"] = "jsonl"
     path: Paths
     source: str = "source"
+    """The key of the source text."""
     target: str = "target"
+    """The key of the target text."""
     longest: Size = LONGEST
 
     def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:

@@ -25,10 +25,14 @@ class Labels(ReaderSpec):
     kind: Literal["labels"] = "labels"
     path: Paths
     text: Count | str = 0
+    """The column, counted from 0, or the key of the text."""
     second: Count | str | None = None
+    """The column or the key of a second text, where a sample has two."""
     label: Count | str = 1
-    header: bool | None = None  # whether the first line names the columns; None: one that looks like it is refused
-    many: bool = False  # whether nearly every text may have a label of its own
+    """The column or the key of the label."""
+    header: bool | None = None
+    many: bool = False
+    """Nearly every text may have a label of its own; else that is taken for a mistake."""
     longest: Size = LONGEST
 
     def samples(self, log: Log) -> Iterator[Sample]:

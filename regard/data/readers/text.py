@@ -20,8 +20,10 @@ class Text(PairReader):
     files: ClassVar[tuple[str, ...]] = ("source", "target")
     kind: Literal["text"] = "text"
     source: Paths
+    """The file, or the list of files, of the source language."""
     target: Paths
-    header: bool | None = None  # whether the first line of each has a name; None: one that looks like it is refused
+    """The file, or the list of files, of the target language, line by line the translations."""
+    header: bool | None = None
     longest: Size = LONGEST
 
     @classmethod

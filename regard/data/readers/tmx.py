@@ -29,9 +29,12 @@ class TMX(PairReader):
     suffixes: ClassVar[tuple[str, ...]] = (".tmx",)
     kind: Literal["tmx"] = "tmx"
     path: Paths
-    source: str | None = None  # languages; None: what the file's header and its first unit say, if that is clear
+    source: str | None = None
+    """The language of the source; unless given, what the file's header and its first unit say, if that is clear."""
     target: str | None = None
-    longest: Size = LONGEST  # characters of a text
+    """The language of the target; unless given, as for the source."""
+    longest: Size = LONGEST
+    """A text with more characters than this can't be used."""
 
     @model_validator(mode="after")
     def check(self) -> Self:

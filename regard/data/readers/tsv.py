@@ -19,8 +19,10 @@ class TSV(PairReader):
     kind: Literal["tsv"] = "tsv"
     path: Paths
     source: Count = 0
+    """The column of the source text, counted from 0."""
     target: Count = 1
-    header: bool | None = None  # whether the first line names the columns; None: one that looks like it is refused
+    """The column of the target text, counted from 0."""
+    header: bool | None = None
     longest: Size = LONGEST
 
     def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:

@@ -20,6 +20,7 @@ class Bias(FilterSpec):
 
     kind: Literal["bias"] = "bias"
     pieces: dict[str, Annotated[float, Field(ge=-100, le=100)]]
+    """Each piece, as `--json` shows it, has this added to its log-probability."""
 
     def build(self, tokenizer: Tokenizer) -> Filter:
         known = tokenizer.engine.get_vocab()

@@ -13,6 +13,7 @@ class FilterSpec(Spec):
     """Something that holds for the next token, beside what the settings of a search can say."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "task.search.filters"
 
     def build(self, tokenizer: Tokenizer) -> Filter:
         """What is asked at every step; `tokenizer`: of the texts that are written."""

@@ -14,6 +14,7 @@ class MetricSpec(Spec):
     """How good texts are, by their references. Its `kind` is the measure's name."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "task.metrics"
     rising: ClassVar[bool] = True  # whether more of it is better
 
     def measure(self, answers: Sequence[str], references: Sequence[str]) -> float:

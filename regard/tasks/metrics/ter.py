@@ -19,8 +19,11 @@ class EditRate(MetricSpec):
     rising: ClassVar[bool] = False
     kind: Literal["ter"] = "ter"
     cased: bool = False
+    """What differs in case alone counts as different."""
     punctuation: bool = True
-    normalized: bool = False  # punctuation is cut off words first
+    """Punctuation counts."""
+    normalized: bool = False
+    """Punctuation is cut off words first."""
 
     def measure(self, answers: Sequence[str], references: Sequence[str]) -> float:
         return float(self._scorer().corpus_score(list(answers), [list(references)]).score)

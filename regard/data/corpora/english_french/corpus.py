@@ -18,8 +18,11 @@ class EnglishFrench(Generated):
     gives: ClassVar[tuple[Form, ...]] = ("pairs", "documents", "tags")
     kind: Literal["en-fr"] = "en-fr"
     combinations: Count = 1000
-    longest: Size = 40  # words of an English sentence
+    """This many samples have combinations of pattern and word that training never shows."""
+    longest: Size = 40
+    """An English sentence has at most this many words."""
     level: Level = "full"
+    """The whole grammar (full), or fewer patterns and words for a model that has a minute (first)."""
 
     def stream(self, form: Form, split: Split) -> Iterator[Sample]:
         for pair in pairs(split, self.seed, self.level):
