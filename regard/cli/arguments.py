@@ -12,10 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
+from regard.cli.options import Verbs
 from regard.errors import RegardWarning, SpecError
 
 app = typer.Typer(
     name="regard",
+    cls=Verbs,
     help="Sequence models that you can train, compare, look inside and ship.",
     no_args_is_help=True,
     add_completion=False,
