@@ -168,7 +168,7 @@ def write_note(row: Alias) -> str:
     return f" {row.note[:1].upper()}{row.note[1:]}" if row.note else ""
 
 
-def refuse(strange: Mapping[str, object], call: str) -> NoReturn:
-    """Say of an argument that a call doesn't know what is passed instead of it."""
+def refuse(strange: Mapping[str, object]) -> NoReturn:
+    """Say of an argument that a model's call doesn't know what is passed instead of it."""
     name = next(iter(strange))
-    raise InputError(f"{call} has no argument {name!r}", CALLS.get(name, "help(regard.Model)"))
+    raise InputError(f"a model's call has no argument {name!r}", CALLS.get(name, "help(regard.Model)"))

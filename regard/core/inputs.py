@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Never
 
 import torch
 from torch import Tensor
 
+from regard.core.advice import refuse
 from regard.core.padding import Padding, Side
 from regard.core.probe import Probe
 from regard.core.state import Memory
@@ -51,8 +53,11 @@ class Inputs:
         documents: Tensor | None = None,
         extras: Extras | None = None,
         probe: Probe | None = None,
+        **strange: Never,
     ) -> Inputs:
         """The record of a call that was typed out; one that is there already stands alone."""
+        if strange:
+            refuse(strange)
         if not isinstance(tokens, Inputs):
             return cls(tokens, valid, documents, memory, extras or {}, probe)
         if any(part is not None for part in (memory, valid, documents, extras, probe)):

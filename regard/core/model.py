@@ -10,21 +10,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Never, Self
+from typing import Any, ClassVar, Literal, Never, Self, cast
 
 import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.core.advice import refuse
 from regard.core.block import Sublayer, forgetful
 from regard.core.blueprint import blueprint
 from regard.core.factors import Factors, WordHead
 from regard.core.inputs import Extras, Inputs
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, Part
-from regard.core.padding import Padding, check_valid
-from regard.core.probe import Both, Probe
+from regard.core.padding import Valid, check_valid
+from regard.core.probe import Probe, join_probes
 from regard.core.spec import HeadSpec, InitSpec, Spec, build_optional
 from regard.core.stack import Stack, StackSpec
 from regard.core.state import Group, Memory, Progress
@@ -66,30 +65,16 @@ class Model(nn.Module):
         finally:
             self.watcher = before
 
-    def _probe(self, own: Probe | None) -> Probe | None:
-        """What sees a call: its own probe, the model's watcher, or both."""
-        if own is None or self.watcher is None:
-            return self.watcher if own is None else own
-        return Both(own, self.watcher)
-
     def encode(
-        self,
-        tokens: Tensor | Inputs,
-        valid: Tensor | Padding | None = None,
-        *,
-        probe: Probe | None = None,
-        **strange: Never,
+        self, tokens: Tensor | Inputs, valid: Valid = None, *, probe: Probe | None = None, **strange: Never
     ) -> Memory | None:
         """What the decoder will look at, each sentence's real tokens first; None for a decoder-only model."""
-        if strange:
-            refuse(strange, "Model.encode")
+        inputs = Inputs.of(tokens, valid=valid, probe=probe, **strange)
         if self.encoder is None:
             return None
-        inputs = Inputs.of(tokens, valid=valid, probe=probe)
         view = self._view(self.encoder, inputs)
-        rows = view.mask.rows
         last = self.encoder.layers()[-1].mixer
-        ending = last.start(rows, view) if last is not None and last.leaves_final else None
+        ending = last.start(view.mask.rows, view) if last is not None and last.leaves_final else None
         nothing = Group(parts=(None, None))
         parts = (*(nothing for _ in self.encoder.layers()[1:]), Group(parts=(ending, None)))
         states = self.encoder(inputs.tokens, view, Group(parts=parts))
@@ -101,7 +86,7 @@ class Model(nn.Module):
         tokens: Tensor | Inputs,
         memory: Memory | Inputs | None = None,
         *,
-        valid: Tensor | Padding | None = None,
+        valid: Valid = None,
         documents: Tensor | None = None,
         extras: Extras | None = None,
         probe: Probe | None = None,
@@ -111,9 +96,7 @@ class Model(nn.Module):
 
         It takes an `Inputs` or what makes one. What the encoder is to read may stand in the memory's place.
         """
-        if strange:
-            refuse(strange, "Model")
-        inputs = Inputs.of(tokens, memory, valid=valid, documents=documents, extras=extras, probe=probe)
+        inputs = Inputs.of(tokens, memory, valid=valid, documents=documents, extras=extras, probe=probe, **strange)
         view = self._view(self._main, inputs)
         return self._answer(self._main(inputs.tokens, view), view)
 
@@ -122,10 +105,10 @@ class Model(nn.Module):
         inputs = Inputs.of(inputs)
         return self._main(inputs.tokens, self._view(self._main, inputs))
 
-    def answer(self, features: Tensor, *, valid: Tensor | Padding | None = None) -> Tensor:
+    def answer(self, features: Tensor, *, valid: Valid = None) -> Tensor:
         """What `forward` gives, from features that were computed before. For several losses on the same features."""
         check_valid(valid, features.shape[0], features.shape[1])
-        return self._answer(features, View.of(features, valid, probe=self._probe(None)))
+        return self._answer(features, View.of(features, valid, probe=self.watcher))
 
     def factors(self, inputs: Tensor | Inputs, keep: Tensor) -> Factors:
         """What the logits of some positions are a product of; `keep`, (batch, time): which. For losses."""
@@ -152,14 +135,12 @@ class Model(nn.Module):
         tokens: Tensor | Inputs,
         state: Progress,
         *,
-        valid: Tensor | Padding | None = None,
+        valid: Valid = None,
         probe: Probe | None = None,
         **strange: Never,
     ) -> Tensor:
         """Feed one token a row, (rows,), or more, (rows, time); logits after the last real one: (rows, vocabulary)."""
-        if strange:
-            refuse(strange, "Model.step")
-        inputs = Inputs.of(tokens, valid=valid, probe=probe)
+        inputs = Inputs.of(tokens, valid=valid, probe=probe, **strange)
         if inputs.tokens.dim() == 1:
             inputs = replace(inputs, tokens=inputs.tokens[:, None])
         x, view = self._read(inputs, state)
@@ -190,9 +171,7 @@ class Model(nn.Module):
         """The model of a run, of a folder that `save` wrote, or of one in Hugging Face layout."""
         import regard
 
-        found = regard.load(noun, where).model
-        assert isinstance(found, Model)
-        return found
+        return cast(Model, regard.load(noun, where).model)
 
     def save(self, folder: str | Path) -> Path:
         """Write the model to a new folder, which `Model.load` and every verb that needs no words takes."""
@@ -286,7 +265,7 @@ class Model(nn.Module):
             memory = state.memory
         past = 0 if state is None else state.past
         mask = Mask(rows, time, inputs.valid, past, inputs.tokens.device, inputs.documents)
-        return View(mask, memory, self._probe(inputs.probe), inputs.extras, dtype=self.dtype)
+        return View(mask, memory, join_probes(inputs.probe, self.watcher), inputs.extras, dtype=self.dtype)
 
     def _recall(self, memory: Memory | Inputs | None, rows: int) -> Memory | None:
         """What the rows of a call look at, read by the encoder now if it wasn't before."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, Union
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from torch import Tensor
 from regard.errors import InputError
 
 Side = Literal["right", "left"]
+Valid = Union[Tensor, "Padding", None]  # (rows, time), True where a token is real; None: everywhere
 
 
 class Padding:

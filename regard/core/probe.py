@@ -41,6 +41,13 @@ class Both(Probe):
         return value
 
 
+def join_probes(own: Probe | None, other: Probe | None) -> Probe | None:
+    """One probe, both of them, or none."""
+    if own is None or other is None:
+        return other if own is None else own
+    return Both(own, other)
+
+
 class Record(Probe, Mapping[str, Tensor]):
     """Keep every value whose name matches one of the patterns; afterwards it is a mapping of names to tensors.
 
