@@ -26,7 +26,10 @@ app = typer.Typer(
 
 CONFIG = Annotated[Path, typer.Argument(help="A run file (YAML), such as those in recipes/.")]
 CHANGES = Annotated[
-    list[str] | None, typer.Argument(help="Settings that differ from the file: train.minutes=30 out=runs/one")
+    list[str] | None,
+    typer.Argument(
+        help="Settings that differ from the file: train.minutes=30 out=runs/one; `regard settings` tells all."
+    ),
 ]
 RUN = Annotated[
     str, typer.Argument(help="The folder of a run; RUN@best, RUN@latest or RUN@step-2000 names one checkpoint.")

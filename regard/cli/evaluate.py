@@ -24,7 +24,10 @@ def evaluate(
         int | None, typer.Option(help="The number of hypotheses a sentence. [the model's own, or 5]")
     ] = None,
     also: Annotated[list[str] | None, typer.Option("--with", help="Another run, to make an ensemble.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting of the search: alpha=0.8")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of the search: alpha=0.8; `regard settings search` tells all."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The file to write the translations to.")] = None,
     metrics: Annotated[
         list[str] | None, typer.Option("--metric", help="A further measure of translations, such as ter.")

@@ -43,7 +43,8 @@ def generate(
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Tell the speed, and the bytes of the state.")] = False,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the search: top_k=40, no_repeat=3, …")
+        list[str] | None,
+        typer.Option("--set", help="A setting of the search: top_k=40, …; `regard settings search` tells all."),
     ] = None,
     as_json: JSON = False,
 ) -> None:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 def show(
     name: Annotated[str | None, typer.Argument(help="A preset, such as gpt2; without one, all are listed.")] = None,
     settings: Annotated[
-        list[str] | None, typer.Argument(help="Settings that differ from the preset: depth=4 width=128")
+        list[str] | None,
+        typer.Argument(
+            help="Settings that differ from the preset: depth=4 width=128; `regard settings model.NAME` tells all."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -37,7 +37,8 @@ def train(
 def resume(
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
     settings: Annotated[
-        list[str] | None, typer.Argument(help="Settings that differ from here on: train.minutes=60")
+        list[str] | None,
+        typer.Argument(help="Settings that differ from here on: train.minutes=60; `regard settings` tells all."),
     ] = None,
     as_json: JSON = False,
 ) -> None:

@@ -37,7 +37,9 @@ def translate(
     ban: Annotated[list[str] | None, typer.Option(help="A word that no translation may contain.")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting of the search: sample=true, top_p=0.9, alpha=0.8, seed=7, …"),
+        typer.Option(
+            "--set", help="A setting of the search: sample=true, top_p=0.9, …; `regard settings search` tells all."
+        ),
     ] = None,
     attention: Annotated[bool, typer.Option(help="Draw what each word looked at; in JSON, give the weights.")] = False,
     as_json: JSON = False,

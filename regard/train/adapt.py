@@ -123,7 +123,7 @@ class Lora(AdaptSpec):
     targets: Annotated[tuple[str, ...], Field(min_length=1)] = ("*.query", "*.value")
     """Linear layers whose names match one of these patterns get an adapter."""
     whole: tuple[str, ...] = ()
-    """Weights whose names match are trained themselves, beside those that are new: head.*"""
+    """Weights whose names match are trained themselves, beside those that are new, such as `head.*`."""
 
     @property
     def scale(self) -> float:

@@ -34,7 +34,7 @@ class TrainSpec(Spec):
     schedule: ScheduleSpec = Linear()
     """The shape of the learning rate over the run."""
     costs: dict[str, Weight] = Field(default_factory=dict)
-    """Weights of what parts of the model cost beside the task's loss, where they aren't the usual: {balance: 0.01}"""
+    """What parts of the model cost beside the task's loss is weighed so, such as {balance: 0.01}; else as usual."""
     clip: Positive | None = 1.0
     """A gradient whose norm is larger than this is scaled down to it; none: no gradient is."""
     accumulate: Size = 1
@@ -58,7 +58,7 @@ class TrainSpec(Spec):
     recompute: bool = False
     """Only each block's input is kept, and the block is run again for the gradient: less memory, more time."""
     freeze: tuple[str, ...] = ()
-    """Weights whose names match stay as they are: encoder.blocks.[0-3].*"""
+    """Weights whose names match stay as they are, such as `encoder.blocks.[0-3].*`."""
     adapt: AdaptSpec | None = None
     """Adapters are trained beside frozen matrices, and what is new in the model."""
 
