@@ -48,8 +48,10 @@ class EMA(MixerSpec):
     """How far back the averages reach at first, and whether each position may shut its own."""
 
     kind: Literal["ema"] = "ema"
-    longest: Positive = 100.0  # positions; the channels start spread out between 1 and this
+    longest: Positive = 100.0
+    """The channels start spread out between 1 and this many positions."""
     gate: bool = True
+    """A gate of the input multiplies what comes out."""
 
     def build(self, width: int) -> Mixer:
         return MovingAverage(self, width)
@@ -107,9 +109,12 @@ class Averages(Settings):
 
     kind: Literal["ema"] = "ema"
     width: Size = 256
-    depth: Depth = 6  # blocks, every other one with attention
-    heads: Size | None = None  # one for each 32 channels, unless given
-    hidden: Size | None = None  # four times the width, unless given
+    depth: Depth = 6
+    """There are this many blocks, every other one with attention."""
+    heads: Size | None = None
+    """There are this many heads; unless given, one for each 32 channels."""
+    hidden: Size | None = None
+    """The feed-forward has this many hidden units; unless given, four times the width."""
     vocabulary: Size = 8000
     longest: Positive = 100.0
     dropout: Rate = 0.0
@@ -134,8 +139,10 @@ class Dates(Generated):
 
     gives: ClassVar[tuple[Form, ...]] = ("pairs",)
     kind: Literal["dates"] = "dates"
-    first: Size = 1900  # years
+    first: Size = 1900
+    """Days are of this year or a later one."""
     last: Size = 2099
+    """Days are of this year or an earlier one."""
 
     def stream(self, form: Form, split: Split) -> Iterator[Sample]:
         chance = Random(f"dates {split} {self.seed}")
