@@ -28,7 +28,7 @@ class Experts(FeedSpec):
     """`top` of `experts` gated feed-forwards for each token, and `shared` ones for all."""
 
     kind: Literal["experts"] = "experts"
-    hidden: Size
+    hidden: Size | None = None  # four times the width, unless given
     experts: Size = 8
     top: Size = 2
     shared: Count = 0  # how many experts' worth of hidden units every token passes through
@@ -71,12 +71,13 @@ class MixtureOfExperts(Part):
         super().__init__()
         self.spec = spec
         self.router = Dense(width, spec.experts, bias=False)
-        self.gate = nn.Parameter(torch.empty(spec.experts, spec.hidden, width))
-        self.up = nn.Parameter(torch.empty(spec.experts, spec.hidden, width))
-        self.down = nn.Parameter(torch.empty(spec.experts, width, spec.hidden))
+        hidden = spec.hidden or 4 * width
+        self.gate = nn.Parameter(torch.empty(spec.experts, hidden, width))
+        self.up = nn.Parameter(torch.empty(spec.experts, hidden, width))
+        self.down = nn.Parameter(torch.empty(spec.experts, width, hidden))
         self.activation = ACTIVATIONS[spec.activation]
         common = {"activation": spec.activation, "gated": True, "bias": False}
-        self.shared = FeedForward(hidden=spec.hidden * spec.shared, **common).build(width) if spec.shared else None
+        self.shared = FeedForward(hidden=hidden * spec.shared, **common).build(width) if spec.shared else None
         self.register_buffer("bias", torch.zeros(spec.experts) if spec.balance == "bias" else None)
         for weight in (self.gate, self.up, self.down):
             nn.init.normal_(weight, std=0.02)

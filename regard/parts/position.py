@@ -1,4 +1,5 @@
-"""Positions. Added to the embedding: sinusoids, or learned vectors. Inside attention: rotations, or biases on scores.
+"""Positions. Beside the words, added or concatenated: sinusoids, or learned vectors. Inside attention: rotations, or
+biases on scores.
 
 A position inside attention answers two questions: how a query or key turns (`rotate`), and what is added to a score
 (`bias`). Most answer only one.
@@ -20,6 +21,8 @@ from regard.core.spec import AbsoluteSpec, Positive, RelativeSpec, Size, Spec
 from regard.core.view import View
 from regard.errors import InputError, SpecError
 
+USUAL = 1024  # learned positions, where nobody says how many
+
 
 class Sinusoidal(AbsoluteSpec):
     """Sines and cosines of 10000^(-2i/width) * position, as in the 2017 paper."""
@@ -29,8 +32,9 @@ class Sinusoidal(AbsoluteSpec):
     halves: bool = False  # all sines, then all cosines
 
     def build(self, width: int) -> nn.Module:
+        width, name = (width, "width") if self.size is None else (self.size, "position.size")
         if width % 2:
-            raise SpecError(f"position: sinusoids come in pairs, and width {width} is odd", f"width={width + 1}")
+            raise SpecError(f"position: sinusoids come in pairs, and {name} {width} is odd", f"{name}={width + 1}")
         return SinusoidalPositions(width, self.base, self.halves)
 
 
@@ -53,14 +57,14 @@ class Learned(AbsoluteSpec):
     """One learned vector for each position up to `context`."""
 
     kind: Literal["learned"] = "learned"
-    context: Size
+    context: Size | None = None  # the family's, or else 1024, unless given
 
     @property
-    def limit(self) -> int | None:
-        return self.context
+    def limit(self) -> int:
+        return self.context or USUAL
 
     def build(self, width: int) -> nn.Module:
-        return LearnedPositions(self.context, width)
+        return LearnedPositions(self.limit, self.size or width)
 
 
 class LearnedPositions(nn.Module):
