@@ -171,6 +171,45 @@ def test_the_bottleneck_hides_all_but_the_last_state() -> None:
         assert torch.equal(network(tokens, one), network(tokens, other)) == blind
 
 
+def test_between_the_bottleneck_and_attention_there_is_access_by_a_rule() -> None:
+    """All states, by weights that nobody learns: their mean, or at step t the source's state t."""
+    memory_length, steps = 4, 6
+    rules = {
+        "seq2seq-mean": torch.full((steps, memory_length), 1 / memory_length),
+        "seq2seq-skip": torch.eye(memory_length)[[0, 1, 2, 3, 3, 3]],
+    }
+    count = preset("luong", width=16, vocabulary=9, score="dot").build("meta").parameter_count()
+    for name, rule in rules.items():
+        model = preset(name, width=16, vocabulary=9).build().eval()
+        assert model.parameter_count() == count  # a dot has no weights either
+        memory, record = model.encode(torch.randint(9, (1, memory_length))), Record("decoder.*.weights")
+        tokens = torch.randint(9, (1, steps))
+        whole = model(tokens, memory, probe=record)
+        torch.testing.assert_close(record["decoder.blocks.0.mix.weights"][0, 0], rule)
+        state = model.start(1, memory)
+        stepped = torch.stack([model.step(tokens[:, time], state) for time in range(steps)], 1)
+        torch.testing.assert_close(stepped, whole, atol=1e-5, rtol=1e-4)
+
+
+def test_hard_attention_looks_at_one_place_and_learns() -> None:
+    """One-hot in the forward pass, whole and step by step, and a gradient for what the scores are made of."""
+    tokens = torch.randint(9, (2, 5))
+    for name, slot, path in (("transformer-tiny", "cross", "cross"), ("luong", "mix", "mix"), ("gpt2", "mix", "mix")):
+        sizes = {"heads": 2} if name != "luong" else {}
+        model = preset(name, width=16, depth=1, vocabulary=9, **sizes, **{slot: {"hard": True}}).build().eval()
+        memory, record = model.encode(tokens), Record(f"decoder.blocks.0.{path}.weights")
+        model(tokens, memory, probe=record).square().sum().backward()
+        state = model.start(2, memory)
+        with torch.no_grad():
+            for time in range(5):
+                model.step(tokens[:, time], state, probe=record)
+        for weights in record.pieces[f"decoder.blocks.0.{path}.weights"]:
+            assert set(weights.detach().flatten().tolist()) <= {0.0, 1.0}
+            assert (weights.sum(-1) == 1).all()
+        asked = [weight for key, weight in model.named_parameters() if f"{path}.inner.query" in key or ".score." in key]
+        assert asked and all(weight.grad is not None and weight.grad.any() for weight in asked), name
+
+
 def test_alignment_comes_for_free_and_can_be_changed() -> None:
     """The weights over a memory are an alignment: they sum to one over the source, and an edit moves the output."""
     model = preset("bahdanau", width=16, vocabulary=9).build().eval()

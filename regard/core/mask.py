@@ -181,6 +181,16 @@ class Mask:
             return x
         return torch.zeros_like(x).scatter(1, self.order[..., None].expand_as(x), x)
 
+    def take_last(self, x: Tensor, length: int) -> Tensor:
+        """The last vectors of each row's real ones: (rows, length + time, width) -> (rows, length, width).
+
+        `x` is aligned, and the `length` vectors before the chunk stand in front of it.
+        """
+        if self.valid is None:
+            return x[:, x.shape[1] - length :]
+        index = self.counts[:, None] + torch.arange(length, device=x.device)
+        return x.gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
+
     @lazy
     def begins(self) -> Tensor:
         """Where a packed document begins: (rows, time)."""

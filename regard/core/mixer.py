@@ -12,9 +12,10 @@ from typing import ClassVar, Self
 
 from torch import Tensor, nn
 
-from regard.core.spec import Spec
+from regard.core.spec import RelativeSpec, Spec
 from regard.core.state import State
 from regard.core.view import View
+from regard.errors import SpecError
 
 
 class Part(nn.Module):
@@ -92,6 +93,16 @@ class MixerSpec(Spec):
         return self.memory_width(1) is not None
 
     @property
+    def ignores_input(self) -> bool:
+        """Whether it gives every position the same, whatever stands there: a norm before it would do nothing."""
+        return False
+
+    @property
+    def relative(self) -> RelativeSpec | None:
+        """The positions that act inside it."""
+        return None
+
+    @property
     def biased_heads(self) -> int | None:
         """How many heads take a bias that the stack shares; None: it takes none."""
         return None
@@ -102,4 +113,28 @@ class MixerSpec(Spec):
 
     def both_ways(self) -> Self:
         """This mixer as an encoder needs it: every position sees all, where the mixer can."""
+        return self
+
+    def keep_apart(self) -> Self:
+        """This mixer with two directions that never meet, each on its own half of the channels."""
+        raise SpecError(
+            f"mix: {self.kind} would let the two directions meet, and each must predict without the other",
+            "mix=recurrent",
+        )
+
+    def read_memory(self) -> Self:
+        """This mixer as a `cross` needs it: it looks at what an encoder left."""
+        if not self.over_memory:
+            raise SpecError(
+                f"cross: {self.kind} looks at its own sequence and can't look at a memory", "cross=attention"
+            )
+        return self
+
+    def locate(self, position: RelativeSpec | None) -> Self:
+        """This mixer with other positions inside; None: with none."""
+        if position is not None:
+            raise SpecError(
+                f"position: {position.kind} acts between queries and keys, and {self.kind} has none",
+                "position=sinusoidal, which is added to the words; or mix=attention",
+            )
         return self

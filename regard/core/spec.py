@@ -284,6 +284,17 @@ class EmbeddingSpec(Spec):
         """How many positions it has vectors for; None: no end."""
         return None
 
+    @property
+    def absolute(self) -> AbsoluteSpec | None:
+        """The positions that it adds to what it reads."""
+        return None
+
+    def locate(self, position: AbsoluteSpec | None) -> Self:
+        """The same with other positions; None: with none."""
+        if position is not None:
+            raise SpecError(f"position: {self.kind} takes no positions of another kind", "position=rotary")
+        return self
+
     def resize(self, tokens: int) -> Self:
         """The same for so many tokens, where it reads tokens."""
         return self
@@ -297,10 +308,20 @@ class EmbeddingSpec(Spec):
 
 
 class AbsoluteSpec(Spec):
-    """Positions that are added to the embedding."""
+    """Positions that stand beside the words: added to their vectors, or features of their own."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     home: ClassVar[str | None] = ".position"
+    join: Literal["add", "concatenate"] = "add"
+    """Positions are added to the words' vectors, or stand beside them as features, projected to the width together."""
+    size: Size | None = None
+    """What is concatenated has this many channels; unless given, as many as the model."""
+
+    @model_validator(mode="after")
+    def check_size(self) -> Self:
+        if self.size is not None and self.join == "add":
+            raise ValueError(f"size: what is added is as wide as the model, and not {self.size}; try join=concatenate")
+        return self
 
     @property
     def limit(self) -> int | None:

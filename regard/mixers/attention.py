@@ -1,7 +1,8 @@
 """Attention: every position looks at every other, or at a memory, with several heads (Vaswani et al. 2017).
 
 Grouped and multi-query heads (Shazeer 2019, Ainslie et al. 2023), sliding windows (Beltagy et al. 2020), rotary,
-ALiBi or T5 positions. Nobody watching: torch's fused kernel. Somebody watching: the same softmax, in the open.
+ALiBi or T5 positions; soft weights, or hard ones (Xu et al. 2015). Nobody watching: torch's fused kernel. Somebody
+watching, or hard weights: the same softmax, in the open.
 
 Cost: time O(n²) for a whole sequence, windowed or not, and O(n) or O(window) a step; state O(n), or O(window).
 """
@@ -54,6 +55,8 @@ class Attention(MixerSpec):
     """The last projection has a bias; unless given, as the others."""
     scale: Positive | None = None
     """Scores are multiplied by this; unless given, by 1/√size."""
+    hard: bool = False
+    """Each head looks at one key only; it learns as if it were soft."""
     dropout: Rate = 0.0
     """This share of the attention weights is dropped while training."""
 
@@ -63,6 +66,16 @@ class Attention(MixerSpec):
     @property
     def biased_heads(self) -> int | None:
         return None if self.over == "memory" else self.heads
+
+    @property
+    def relative(self) -> RelativeSpec | None:
+        return self.position
+
+    def locate(self, position: RelativeSpec | None) -> Self:
+        return self.replace(position=position)
+
+    def read_memory(self) -> Self:
+        return self.replace(over="memory", causal=False, window=None, position=None)
 
     def forward_only(self) -> Self:
         return self if self.over_memory else self.replace(causal=True)
@@ -122,7 +135,8 @@ class MultiHeadAttention(Mixer):
         if whole or seen is None:
             index = torch.arange(mask.time, device=x.device)[None]
             bias = self.bias(view, index, lambda: index, "chunk")
-            allowed = mask.table(spec.causal, spec.window, explicit=bias is not None or see is not None)
+            explicit = bias is not None or see is not None or spec.hard
+            allowed = mask.table(spec.causal, spec.window, explicit=explicit)
             y = self.attend(query, key, value, allowed, bias, spec.causal and allowed is None, see)
         else:
             bias = self.bias(view, view.positions, seen.positions, seen.label)
@@ -186,8 +200,8 @@ class MultiHeadAttention(Mixer):
     ) -> Tensor:
         """(batch, heads, queries, size); `causal`: the kernel's own flag, when there is no table."""
         dropout = self.spec.dropout if self.training else 0.0
-        if see is not None:
-            return openly(query, key, value, allowed, bias, self.scale, dropout, see)
+        if see is not None or self.spec.hard:
+            return openly(query, key, value, allowed, bias, self.scale, dropout, see, self.spec.hard)
         table = allowed
         if bias is not None:
             bias = bias.to(query.dtype)
@@ -217,16 +231,18 @@ def openly(
     bias: Tensor | None,
     scale: float,
     dropout: float,
-    see: See,
+    see: See | None,
+    hard: bool = False,
 ) -> Tensor:
     """Attention with its weights in the open, to be seen or changed."""
     share = query.shape[1] // key.shape[1]
     if share > 1:
         key, value = key.repeat_interleave(share, 1), value.repeat_interleave(share, 1)
     scores = query @ key.mT * scale  # (batch, heads, queries, keys)
-    weights = weigh(scores if bias is None else scores + bias, allowed)
-    weights = see("weights", weights)
-    return F.dropout(weights, dropout) @ value
+    weights = weigh(scores if bias is None else scores + bias, allowed, hard)
+    if see is not None:
+        weights = see("weights", weights)
+    return F.dropout(weights.to(value.dtype), dropout) @ value  # a bias on the scores is in single precision
 
 
 def report_by_position(see: See, positions: Tensor, total: int) -> See:

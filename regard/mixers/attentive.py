@@ -37,6 +37,8 @@ class Attentive(MixerSpec):
     """The score compares a query with each key of the memory."""
     when: Literal["before", "after"] = "before"
     """The attention stands before the cell (Bahdanau et al. 2015) or after it (Luong et al. 2015)."""
+    hard: bool = False
+    """It looks at one position only; it learns as if it were soft."""
     feed: bool = False
     """The last output is part of the next input (input feeding)."""
     query: Literal["state", "both"] = "state"
@@ -96,7 +98,8 @@ class AttentiveRecurrence(Mixer):
         """Position by position; a pad moves nothing."""
         valid, outputs = view.mask.valid, []
         for time in range(x.shape[1]):
-            y, carry = self.tick(x[:, time], memory, state, see)
+            positions = view.positions[:, time : time + 1]
+            y, carry = self.tick(x[:, time], positions, memory, state, see)
             fed = y if self.spec.feed else None
             if valid is not None:
                 real = valid[:, time]
@@ -109,17 +112,19 @@ class AttentiveRecurrence(Mixer):
             outputs.append(y)
         return torch.stack(outputs, 1)
 
-    def tick(self, x: Tensor, memory: Memory, state: AttentiveState, see: See | None) -> tuple[Tensor, Carry]:
+    def tick(
+        self, x: Tensor, positions: Tensor, memory: Memory, state: AttentiveState, see: See | None
+    ) -> tuple[Tensor, Carry]:
         """One position: (rows, width) to the same, and what the cell carries on."""
         fed = [] if state.fed is None else [state.fed]
         if self.spec.when == "before":
             hidden = state.carry[0][:, -1]
             query = torch.cat((hidden, x), -1) if self.spec.query == "both" else hidden
-            context = self.attend(query[:, None], memory, state, see)[:, 0]
+            context = self.attend(query[:, None], positions, memory, state, see)[:, 0]
             hidden, carry = self.cell.step(torch.cat((x, context, *fed), -1), state.carry)
             return self.read(hidden, context, x), carry
         hidden, carry = self.cell.step(torch.cat((x, *fed), -1), state.carry)
-        return self.read(hidden, self.attend(hidden[:, None], memory, state, see)[:, 0]), carry
+        return self.read(hidden, self.attend(hidden[:, None], positions, memory, state, see)[:, 0]), carry
 
     def at_once(self, x: Tensor, view: View, memory: Memory, state: AttentiveState, see: See | None) -> Tensor:
         """All positions through the fused cell, then all queries together."""
@@ -127,15 +132,18 @@ class AttentiveRecurrence(Mixer):
         lengths = None if mask.valid is None else mask.counts
         hidden, state.carry = self.cell(mask.align(x), state.carry, lengths)
         hidden = mask.restore(hidden)
-        return self.read(hidden, self.attend(hidden, memory, state, see))
+        return self.read(hidden, self.attend(hidden, view.positions, memory, state, see))
 
-    def attend(self, query: Tensor, memory: Memory, state: AttentiveState, see: See | None) -> Tensor:
+    def attend(
+        self, query: Tensor, positions: Tensor, memory: Memory, state: AttentiveState, see: See | None
+    ) -> Tensor:
         """The weighted mean of the memory: (rows, queries, memory's width)."""
-        scores = memory.unfold(self.score(memory.fold(query), *state.keys.tensors))  # (rows, queries, keys)
+        positions = memory.fold(positions.expand(query.shape[:2]))
+        scores = memory.unfold(self.score(memory.fold(query), *state.keys.tensors, positions))  # (rows, queries, keys)
         valid = memory.valid
         if valid is not None:
             valid = valid.repeat_interleave(memory.fan, 0)[:, None]
-        weights = weigh(scores, valid)
+        weights = weigh(scores, valid, self.spec.hard).to(memory.states.dtype)
         if see:
             weights = see("weights", weights[:, None])[:, 0]  # one head
         return memory.unfold(memory.fold(weights) @ memory.states)

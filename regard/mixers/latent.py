@@ -9,7 +9,7 @@ Cost: time O(n²); state O(n · (rank + rotary size)), whatever the number of he
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -18,9 +18,10 @@ from torch import Tensor
 from regard.core.dense import Dense
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.slots import Slots
-from regard.core.spec import Positive, Rate, Size
+from regard.core.spec import Positive, Rate, RelativeSpec, Size
 from regard.core.state import State
 from regard.core.view import View
+from regard.errors import SpecError
 from regard.mixers.attention import openly
 from regard.parts.norm import RMSNorm
 from regard.parts.position import Rotary
@@ -52,6 +53,19 @@ class Latent(MixerSpec):
     """The norms of the latents add this to the variance."""
     dropout: Rate = 0.0
     """This share of the attention weights is dropped while training."""
+
+    @property
+    def relative(self) -> RelativeSpec | None:
+        return self.position
+
+    def locate(self, position: RelativeSpec | None) -> Self:
+        if not isinstance(position, Rotary):
+            raise SpecError(
+                "position: latent attention scores positions by rotations of channels that are kept for them; it can't "
+                "do without, and takes no others",
+                "position=rotary, or mix=attention",
+            )
+        return self.replace(position=position)
 
     def build(self, width: int) -> Mixer:
         return LatentAttention(self, width)

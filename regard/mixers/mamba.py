@@ -17,7 +17,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.dense import Dense
-from regard.core.mask import Mask
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.spec import Positive, Size
 from regard.core.state import State
@@ -108,17 +107,9 @@ class SelectiveStateSpace(Mixer):
         scan = step if mask.time == 1 else selective_scan
         y, now.scan = scan(u, delta, A, B, C, now.scan)
         y = self.output((y + self.skip * u) * F.silu(gate))
-        now.tail = self.end(inputs, mask)
+        now.tail = mask.take_last(inputs, self.spec.convolution - 1)  # what the next convolution begins with
         now.advance(mask)
         return mask.restore(y)
-
-    def end(self, inputs: Tensor, mask: Mask) -> Tensor:
-        """The last real inputs, which the next chunk's convolution begins with."""
-        length = self.spec.convolution - 1
-        if mask.valid is None:
-            return inputs[:, inputs.shape[1] - length :]
-        index = mask.counts[:, None] + torch.arange(length, device=inputs.device)
-        return inputs.gather(1, index[..., None].expand(-1, -1, self.inner))
 
     def start(self, rows: int, view: View) -> MambaState:
         tail = view.zeros(rows, self.spec.convolution - 1, self.inner)

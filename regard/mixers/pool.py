@@ -38,6 +38,13 @@ class Pool(MixerSpec):
     def memory_width(self, width: int) -> int | None:
         return (self.memory or width) if self.over == "memory" else None
 
+    @property
+    def ignores_input(self) -> bool:
+        return self.over_memory
+
+    def read_memory(self) -> Self:
+        return self.replace(over="memory", causal=False)
+
     def forward_only(self) -> Self:
         return self if self.over_memory else self.replace(causal=True)
 

@@ -1,7 +1,8 @@
 """Recurrence: one vector carried from position to position (Elman 1990; LSTM 1997; GRU 2014), in either direction.
 
 A whole sequence runs through torch's fused kernel, and so does a step. Pads are packed away, so each row ends at its
-own last token.
+own last token. A skip connection in time gives a step the output of k steps ago too, so that a gradient reaches far
+back in few steps (Lin et al. 1996; Zhang et al. 2016).
 
 Cost: time O(n), one position after the other; state O(1).
 """
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.dense import Dense
-from regard.core.mask import Mask, average
+from regard.core.mask import average
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.spec import Rate, Size, divides
 from regard.core.state import State
@@ -43,14 +44,22 @@ class Recurrent(MixerSpec):
     """
     start: Start = "zeros"
     """The first state is zeros, the encoder's final state, a projection of it (bridge), or of the memory's mean."""
+    skip: Size | None = None
+    """The output of this many steps ago is part of the input."""
     dropout: Rate = 0.0
     """This share is dropped between layers while training."""
 
     def memory_width(self, width: int) -> int | None:
         return None if self.start == "zeros" else width
 
+    def forward_only(self) -> Self:
+        return self.replace(direction="forward")
+
     def both_ways(self) -> Self:
-        return self.replace(direction="both")
+        return self.replace(direction="both", start="zeros")  # nothing was read before an encoder begins
+
+    def keep_apart(self) -> Self:
+        return self.replace(direction="apart", start="zeros")
 
     def build(self, width: int) -> Mixer:
         if self.direction in ("both", "apart"):
@@ -58,6 +67,11 @@ class Recurrent(MixerSpec):
         if self.over_memory and self.direction != "forward":
             raise SpecError(
                 f"start: {self.start} is for a decoder, and direction {self.direction} is not", "start=zeros"
+            )
+        if self.skip is not None and self.layers > 1 and self.direction == "both":
+            raise SpecError(
+                f"skip: it leads back to one direction's output, and {self.layers} layers join both before the last",
+                "layers=1 and a deeper stack, or direction=forward",
             )
         return Recurrence(self, width)
 
@@ -68,6 +82,7 @@ class RecurrentState(State):
 
     carry: Carry
     directions: int = 1
+    earlier: Tensor | None = None  # the outputs that a skip leads back to: (rows, skip, size)
 
     def summary(self) -> Tensor:
         """(rows, pieces, layers, width), the directions of a layer side by side."""
@@ -124,10 +139,13 @@ class Recurrence(Mixer):
         self.directions = 2 if spec.direction in ("both", "apart") else 1
         size = width // self.directions
         apart = spec.direction == "apart"
-        inputs = size if apart else width
-        both = spec.direction == "both"
+        inputs = (size if apart else width) + size * (spec.skip is not None)
+        # the fused kernel runs both directions at once, but a skip needs the outputs of one before it goes on
+        both = spec.direction == "both" and spec.skip is None
+        self.size = size
         self.cell = Cell(spec.cell, inputs, size, spec.layers, both, spec.dropout)
-        self.other = Cell(spec.cell, inputs, size, spec.layers, False, spec.dropout) if apart else None
+        two = self.directions == 2 and not both
+        self.other = Cell(spec.cell, inputs, size, spec.layers, False, spec.dropout) if two else None
         self.bridge = Bridge(spec.start, self.cell, width, width)
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
@@ -140,35 +158,56 @@ class Recurrence(Mixer):
         # nobody reads the last carry, and pads that come last can't touch what came before them
         loose = mask.valid is None or (state is None and self.causal and mask.trailing)
         lengths = None if loose else mask.counts
-        y, carry = self.run(mask.align(x), carry, lengths, mask)
-        y = mask.restore(y)
+        earlier = state.earlier if isinstance(state, RecurrentState) else None
+        y, carry = self.run(mask.align(x), carry, lengths, earlier)
         if isinstance(state, RecurrentState):
             state.carry = carry
+            if earlier is not None:
+                state.earlier = mask.take_last(torch.cat((earlier, y), 1), earlier.shape[1])
             state.advance(mask)
+        y = mask.restore(y)
         see = view.watcher(self.path, *self.names)
         return see("hidden", y) if see else y
 
-    def run(self, x: Tensor, carry: Carry, lengths: Tensor | None, mask: Mask) -> tuple[Tensor, Carry]:
+    def run(self, x: Tensor, carry: Carry, lengths: Tensor | None, earlier: Tensor | None) -> tuple[Tensor, Carry]:
         """All positions, in the direction that the spec names; real tokens come first."""
         if self.spec.direction == "backward":
-            y, carry = self.cell(reverse(x, lengths), carry, lengths)
+            y, carry = self.unroll(self.cell, reverse(x, lengths), carry, lengths)
             return reverse(y, lengths), carry
         if self.other is None:
-            return self.cell(x, carry, lengths)
-        left, right = x.chunk(2, -1)
+            return self.unroll(self.cell, x, carry, lengths, earlier)
+        left, right = x.chunk(2, -1) if self.spec.direction == "apart" else (x, x)
         # the directions of a layer stand side by side, as torch has them where both are one cell's
         ahead, back = (tuple(piece[:, side::2] for piece in carry) for side in (0, 1))
-        y, ahead = self.cell(left, ahead, lengths)
-        z, back = self.other(reverse(right, lengths), back, lengths)
+        y, ahead = self.unroll(self.cell, left, ahead, lengths)
+        z, back = self.unroll(self.other, reverse(right, lengths), back, lengths)
         joined = tuple(torch.stack(pieces, 2).flatten(1, 2) for pieces in zip(ahead, back, strict=True))
         return torch.cat((y, reverse(z, lengths)), -1), joined
+
+    def unroll(
+        self, cell: Cell, x: Tensor, carry: Carry, lengths: Tensor | None, earlier: Tensor | None = None
+    ) -> tuple[Tensor, Carry]:
+        """All positions through a cell. With a skip, as many at once as it reaches back: what they need is known."""
+        skip = self.spec.skip
+        if skip is None:
+            return cell(x, carry, lengths)
+        recent = carry[0].new_zeros(x.shape[0], skip, self.size) if earlier is None else earlier
+        outputs = []
+        for begin in range(0, x.shape[1], skip):
+            chunk = x[:, begin : begin + skip]
+            ends = None if lengths is None else (lengths - begin).clamp(0, chunk.shape[1])
+            recent, carry = cell(torch.cat((chunk, recent[:, : chunk.shape[1]]), -1), carry, ends)
+            outputs.append(recent)
+        return torch.cat(outputs, 1), carry
 
     def first(self, rows: int, view: View) -> Carry:
         carry = self.bridge(rows, view, self.path)
         return carry if self.other is None else tuple(piece.repeat_interleave(2, 1) for piece in carry)
 
     def start(self, rows: int, view: View) -> State:
-        return RecurrentState(carry=self.first(rows, view), directions=self.directions)
+        skip = self.spec.skip if self.causal else None  # who doesn't step looks back to nothing
+        earlier = None if skip is None else view.zeros(rows, skip, self.size)
+        return RecurrentState(carry=self.first(rows, view), directions=self.directions, earlier=earlier)
 
 
 def reverse(x: Tensor, lengths: Tensor | None) -> Tensor:

@@ -1,7 +1,8 @@
 """One file for each family: its presets, as specs. A family enters itself when it is made.
 
 A family describes itself by a few settings (width, depth, heads, …) and composes them into a model's spec. A preset is
-those settings with values; `preset("gpt2", depth=4, width=128)` is one with others.
+those settings with values; `preset("gpt2", depth=4, width=128)` is one with others. The slots of a block can be filled
+in every family: `preset("gpt2", mix="mamba")` (`fit.py`).
 """
 
 from __future__ import annotations
@@ -9,21 +10,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import regard.mixers  # enters every mixer
 import regard.parts  # noqa: F401  enters every part
 from regard.config import merge
+from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
 from regard.core.plugins import find_installed, load_installed
 from regard.core.registry import import_all
-from regard.core.spec import HeadSpec, Spec, explain_unknown
+from regard.core.spec import AbsoluteSpec, FeedSpec, HeadSpec, NormSpec, RelativeSpec, Spec, explain_unknown
 from regard.errors import SpecError
+from regard.models.fit import fill
 from regard.models.layout import Layout
+from regard.models.slot import Choice, Say
+
+SLOTS = ("mix", "cross", "ffn", "norm", "position")
+PositionSlot = Annotated[Choice, Say((AbsoluteSpec, RelativeSpec))]
 
 
 class Settings(Spec):
-    """What a family of models lets one choose. A run file names a preset, or `model` for a whole model of one's own."""
+    """What a family of models lets one choose. A run file names a preset, or `model` for a whole model of one's own.
+
+    The slots are every family's: as it has them, unless given; `none`: without.
+    """
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     home: ClassVar[str | None] = "model"
@@ -46,9 +56,19 @@ class Settings(Spec):
         "eps": "The norms add this to the variance, so that nothing is divided by 0.",
         "share": "The encoder and the decoder use one table of token vectors.",
         "tied": "The token vectors themselves score the words.",
+        "mix": "This mixes positions in each block; unless given, as the family has it.",
+        "cross": "This mixes positions with the memory; unless given, as the family has it.",
+        "ffn": "The feed-forward of each block; unless given, as the family has it; none: a block goes without.",
+        "norm": "The norm around sublayers; unless given, as the family has it.",
+        "position": "Positions are known by this; unless given, as the family has it; none: they aren't.",
         "dropout": "This share of each sublayer's output is dropped while training.",
         "attention_dropout": "This share of the attention weights is dropped while training.",
     }
+    mix: Annotated[Choice, Say((MixerSpec,))] = None
+    cross: Annotated[Choice, Say((MixerSpec,))] = None
+    ffn: Annotated[Choice, Say((FeedSpec,))] = None
+    norm: Annotated[Choice, Say((NormSpec,))] = None
+    position: PositionSlot = None
 
 
 S = TypeVar("S", bound=Settings)
@@ -59,7 +79,7 @@ class Family(Generic[S]):
     """A name, the settings, how they become a spec, and the presets as settings that differ from the defaults."""
 
     settings: type[S]
-    compose: Callable[[S], ModelSpec]
+    compose_own: Callable[[S], ModelSpec]  # the model as the family knows it, whatever was said of its slots
     presets: Mapping[str, Mapping[str, Any]]
     layouts: Mapping[str, Layout] = field(default_factory=dict)  # of Hugging Face checkpoints, by their model type
     heads: Mapping[str, Callable[[S], HeadSpec]] = field(default_factory=dict)  # how it makes a head for some answers
@@ -76,6 +96,12 @@ class Family(Generic[S]):
     @property
     def name(self) -> str:
         return str(self.settings.model_fields["kind"].default)
+
+    def compose(self, settings: S) -> ModelSpec:
+        """The model that settings describe, its slots filled with what was said of them."""
+        fields, usual = settings.fields(), self.settings.model_fields
+        said = {slot: fields[slot] for slot in SLOTS if fields[slot] not in (None, usual[slot].default)}
+        return fill(self.compose_own(settings), self.name, fields, said)
 
     def preset(self, name: str, overrides: Mapping[str, Any]) -> ModelSpec:
         chosen = self.settings.parse(self.tree(name, overrides))

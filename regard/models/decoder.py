@@ -13,18 +13,19 @@ from pydantic import model_validator
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import AbsoluteSpec, Count, Depth, Rate, RelativeSpec, Size
+from regard.core.spec import Count, Depth, Rate, Size
 from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
-from regard.models import Family, Settings, head_count
+from regard.models import Family, PositionSlot, Settings, head_count
+from regard.models.slot import Choice
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Normal
 from regard.parts.norm import LayerNorm
-from regard.parts.position import Alibi, Bucketed, Learned, Rotary, Sinusoidal
+from regard.parts.position import Rotary
 
-Scheme = Literal["none", "sinusoidal", "learned", "rotary", "alibi", "bucketed"]
+OWN: Choice = {"kind": "rotary"}
 
 
 class Decoder(Settings):
@@ -36,8 +37,8 @@ class Decoder(Settings):
     hidden: Size | None = None
     """The feed-forward has this many hidden units; unless given, four times the width."""
     vocabulary: Size = 256
-    position: Scheme = "rotary"
-    """Positions are known by this scheme."""
+    position: PositionSlot = OWN
+    """Positions are known by this; none: they aren't."""
     context: Size = 1024
     """There are learned positions for this many tokens; other schemes have no end."""
     scatter: Count = 0
@@ -47,24 +48,23 @@ class Decoder(Settings):
 
     @model_validator(mode="after")
     def check(self) -> Self:
-        if self.scatter and self.position not in ("sinusoidal", "learned", "rotary"):
-            raise ValueError(f"scatter: {self.position} positions aren't places; try position=learned")
-        if self.scatter and self.position == "learned" and self.scatter > self.context:
+        kind = self.position if isinstance(self.position, str) else (self.position or {}).get("kind", "none")
+        if self.scatter and kind not in ("sinusoidal", "learned", "rotary"):
+            raise ValueError(f"scatter: {kind} positions aren't places; try position=learned")
+        if self.scatter and kind == "learned" and self.scatter > self.context:
             raise ValueError(f"scatter: {self.scatter} places, and there are learned vectors for {self.context}")
         return self
 
 
 def compose(s: Decoder) -> ModelSpec:
-    added: dict[str, AbsoluteSpec] = {"sinusoidal": Sinusoidal(), "learned": Learned(context=s.context)}
-    inside: dict[str, RelativeSpec] = {"rotary": Rotary(), "alibi": Alibi(), "bucketed": Bucketed()}
     heads = head_count(s.width, s.heads, 32)
     block = BlockSpec(
-        mix=Attention(heads=heads, causal=True, position=inside.get(s.position)),
+        mix=Attention(heads=heads, causal=True, position=Rotary()),
         ffn=FeedForward(hidden=s.hidden or 4 * s.width, activation=s.activation),
         norm=LayerNorm(),
         dropout=s.dropout,
     )
-    embedding = Tokens(vocabulary=s.vocabulary, position=added.get(s.position), dropout=s.dropout)
+    embedding = Tokens(vocabulary=s.vocabulary, dropout=s.dropout)
     stack = StackSpec(
         width=s.width, depth=s.depth, embedding=embedding, blocks=(block,), norm=LayerNorm(), scatter=s.scatter
     )

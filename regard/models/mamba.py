@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Literal
+from typing import Any, Literal
 
 from regard.core.block import BlockSpec
 from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Depth, FeedSpec, Positive, Rate, Size
+from regard.core.spec import Depth, Positive, Rate, Size
 from regard.core.stack import StackSpec
 from regard.errors import CheckpointError
 from regard.mixers.attention import Attention
@@ -29,10 +29,6 @@ class StateSpace(Settings):
     width: Size = 768
     depth: Depth = 24
     vocabulary: Size = 50280
-    mix: MixerSpec = Mamba()
-    """The mixer of the blocks that aren't attention."""
-    ffn: FeedSpec | None = None
-    """The feed-forward of each block; none: a block is a mixer alone."""
     every: Size | None = None
     """One block in this many is attention; none: no block is."""
     heads: Size | None = None
@@ -46,9 +42,9 @@ def compose(s: StateSpace) -> ModelSpec:
     norm = RMSNorm(eps=s.eps)
 
     def block(mix: MixerSpec) -> BlockSpec:
-        return BlockSpec(mix=mix, ffn=s.ffn, norm=norm, dropout=s.dropout)
+        return BlockSpec(mix=mix, norm=norm, dropout=s.dropout)
 
-    blocks: tuple[BlockSpec, ...] = (block(s.mix),)
+    blocks: tuple[BlockSpec, ...] = (block(Mamba()),)
     if s.every is not None:
         attention = Attention(heads=head_count(s.width, s.heads, 64), causal=True, bias=False)
         blocks = (*blocks * (s.every - 1), block(attention))
@@ -94,15 +90,17 @@ def read(config: Config, names: Collection[str]) -> Tree:
 
 
 def write(s: StateSpace) -> Tree:
-    if not isinstance(s.mix, Mamba):
-        raise CheckpointError(f"mix: {s.mix.kind} isn't what this layout holds")
+    said: dict[str, Any] = {"kind": s.mix} if isinstance(s.mix, str) else dict(s.mix or {})
+    if said.setdefault("kind", "mamba") != "mamba":
+        raise CheckpointError(f"mix: {said['kind']} isn't what this layout holds")
+    mix = Mamba.parse(said)
     return {
-        "state_size": s.mix.states,
-        "expand": s.mix.expand,
-        "conv_kernel": s.mix.convolution,
-        "time_step_rank": s.mix.rank or "auto",
-        "use_bias": s.mix.bias,
-        "intermediate_size": s.mix.expand * s.width,
+        "state_size": mix.states,
+        "expand": mix.expand,
+        "conv_kernel": mix.convolution,
+        "time_step_rank": mix.rank or "auto",
+        "use_bias": mix.bias,
+        "intermediate_size": mix.expand * s.width,
     }
 
 

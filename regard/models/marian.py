@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Literal
 
-from regard.core.spec import AbsoluteSpec, Size
-from regard.models import Family
+from regard.core.spec import Size
+from regard.models import Family, PositionSlot
+from regard.models.slot import Choice
 from regard.models.transformer import Transformer, compose, layout
 from regard.parts.feedforward import Activation
-from regard.parts.position import Sinusoidal
+
+OWN: Choice = {"kind": "sinusoidal", "halves": True}
 
 
 class Marian(Transformer):
     kind: Literal["marian"] = "marian"  # type: ignore[assignment]
     vocabulary: Size = 65001
     activation: Activation = "silu"
-    position: AbsoluteSpec | None = Sinusoidal(halves=True)
+    position: PositionSlot = OWN
     bias: bool = True
 
 

@@ -1,5 +1,7 @@
 """Recurrent models: RNN, LSTM and GRU that predict the next word (Mikolov et al. 2010; Zaremba et al. 2014), and one
 that reads both ways, to label words (Graves & Schmidhuber 2005).
+
+`rnn-skip` is the plain one whose steps see the output of eight steps ago too (Lin et al. 1996; Zhang et al. 2016).
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ family = Family(
     compose,
     {
         "rnn": {"cell": "rnn"},
+        "rnn-skip": {"cell": "rnn", "mix": {"skip": 8}},
         "lstm": {"cell": "lstm"},
         "gru": {"cell": "gru"},
         "bilstm": {"cell": "lstm", "both": True},

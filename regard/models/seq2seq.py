@@ -1,7 +1,9 @@
 """Two recurrent networks, without attention (Sutskever et al. 2014) and with it (Bahdanau 2015; Luong 2015).
 
-`seq2seq` squeezes the source through one vector. `tutorial` looks by location alone, as a well-known 2017 tutorial
-does; `bahdanau` before the cell, `luong` after it, `luong-feed` with the last attention fed back.
+`seq2seq` squeezes the source through one vector. Two are given all of its states, by rules that aren't learned:
+`seq2seq-mean` their mean, `seq2seq-skip` at step t the source's state t, a fixed skip connection past the bottleneck.
+`tutorial` looks by location alone, as a well-known 2017 tutorial does; `bahdanau` before the cell, `luong` after it,
+`luong-feed` with the last attention fed back.
 """
 
 from __future__ import annotations
@@ -86,6 +88,8 @@ family = Family(
     compose,
     {
         "seq2seq": {},
+        "seq2seq-mean": {"attention": "after", "score": "mean"},
+        "seq2seq-skip": {"attention": "after", "score": "diagonal"},
         "tutorial": {
             "cell": "gru",
             "direction": "forward",

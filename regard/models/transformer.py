@@ -9,27 +9,30 @@ of its attention equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import torch
+from pydantic import field_validator
 from torch import Tensor
 
 from regard.core.block import BlockSpec, Place, Slot
 from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import AbsoluteSpec, Depth, Rate, Size
+from regard.core.spec import Depth, Rate, Size
 from regard.core.stack import StackSpec
 from regard.errors import CheckpointError
 from regard.mixers.attention import Attention
-from regard.mixers.pool import Pool
-from regard.models import Family, Settings, head_count
+from regard.models import Family, PositionSlot, Settings, head_count
 from regard.models.layout import Change, Config, Head, Key, Layout, Match, Tree, activation
+from regard.models.slot import Choice
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Xavier
 from regard.parts.norm import LayerNorm
 from regard.parts.position import Sinusoidal
+
+OWN: Choice = {"kind": "sinusoidal"}
 
 
 class Transformer(Settings):
@@ -49,12 +52,8 @@ class Transformer(Settings):
     """The norm stands before a sublayer (pre), after its residual sum (post), or before and behind it (sandwich)."""
     bare: tuple[Slot, ...] = ()
     """These sublayers have no norm."""
-    position: AbsoluteSpec | None = Sinusoidal()
-    """Positions are added to the token vectors in this way."""
-    mix: MixerSpec | None = None
-    """The mixer within each stack; unless given, attention."""
-    cross: MixerSpec | None = None
-    """The mixer over the memory; unless given, attention."""
+    position: PositionSlot = OWN
+    """Positions are known by this; none: they aren't."""
     dropout: Rate = 0.1
     attention_dropout: Rate = 0.0
     share: bool = True
@@ -62,25 +61,29 @@ class Transformer(Settings):
     bias: bool = False
     """The words' scores have a bias."""
 
+    @field_validator("position", mode="before")
+    @classmethod
+    def read_none(cls, value: Any) -> Any:
+        return "none" if value is None else value  # as runs of earlier versions say it
+
 
 def compose(s: Transformer) -> ModelSpec:
     attention = Attention(heads=head_count(s.width, s.heads, 64), dropout=s.attention_dropout)
-    mix = s.mix or attention
-    cross = s.cross or attention.replace(over="memory")
     ffn = FeedForward(hidden=s.hidden or 4 * s.width, activation=s.activation)
     norm = LayerNorm()
+    position = Sinusoidal.parse(type(s).model_fields["position"].default)  # Marian's are in another order
 
     def stack(mixer: MixerSpec, over: MixerSpec | None) -> StackSpec:
         words = s.vocabulary if over else s.source_vocabulary or s.vocabulary
-        embedding = Tokens(vocabulary=words, scale=True, position=s.position, dropout=s.dropout)
+        embedding = Tokens(vocabulary=words, scale=True, position=position, dropout=s.dropout)
         block = BlockSpec(mix=mixer, cross=over, ffn=ffn, norm=norm, place=s.place, dropout=s.dropout, bare=s.bare)
         closing = None if s.place == "post" else norm
         depth = s.depth if over is None else s.decoder_depth or s.depth
         return StackSpec(width=s.width, depth=depth, embedding=embedding, blocks=(block,), norm=closing)
 
     return ModelSpec(
-        encoder=stack(mix.both_ways(), None),
-        decoder=stack(mix.forward_only(), cross),
+        encoder=stack(attention, None),
+        decoder=stack(attention.replace(causal=True), attention.replace(over="memory")),
         head=Vocabulary(tied=s.tied, size=s.vocabulary, bias=s.bias),
         share=s.share and s.source_vocabulary is None,
         init=Xavier(),
@@ -121,7 +124,7 @@ model.decoder.layer_norm -out-> decoder.norm
 def order(plan: Match, back: bool) -> Tensor | None:
     """Their channels are all sines, then all cosines. Where ours take turns, the whole stream is in another order."""
     position = plan.settings.position
-    if not isinstance(position, Sinusoidal) or position.halves:
+    if position == "none" or position.get("kind") != "sinusoidal" or position.get("halves"):
         return None
     pairs = torch.arange(plan.settings.width).view((-1, 2) if back else (2, -1))
     return pairs.T.flatten()
@@ -198,8 +201,7 @@ family = Family(
         "transformer-tiny": TINY,
         "transformer-base": {},
         "transformer-big": {"width": 1024, "dropout": 0.3},
-        # the mean of a memory doesn't depend on who asks, so a norm before it would have nothing to do
-        "mean-pool": {**TINY, "mix": Pool(), "cross": Pool(over="memory"), "bare": ("cross",)},
+        "mean-pool": {**TINY, "mix": "pool", "cross": "pool"},
     },
     {"pegasus": layout("PegasusForConditionalGeneration", "pre", NORMS, {})},
 )

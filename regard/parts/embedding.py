@@ -17,6 +17,7 @@ from regard.core.spec import AbsoluteSpec, Count, EmbeddingSpec, NormSpec, Rate,
 from regard.core.stack import StackSpec
 from regard.core.view import View
 from regard.errors import InputError, SpecError
+from regard.parts.position import Learned
 
 
 class Tokens(EmbeddingSpec):
@@ -51,6 +52,13 @@ class Tokens(EmbeddingSpec):
     @property
     def limit(self) -> int | None:
         return None if self.position is None else self.position.limit
+
+    @property
+    def absolute(self) -> AbsoluteSpec | None:
+        return self.position
+
+    def locate(self, position: AbsoluteSpec | None) -> Self:
+        return self.replace(position=position)
 
     def resize(self, tokens: int) -> Self:
         return self.replace(vocabulary=tokens)
@@ -88,6 +96,7 @@ class TokenEmbedding(Embedding):
             self.__dict__["tokens"] = table
         self.project = Dense(size, part, bias=False) if size != part else None
         self.position: nn.Module | None = build_optional(spec.position, width)
+        self.beside = make_projection(spec.position, width)
         self.segments = Lookup(spec.segments, width) if spec.segments else None
         self.norm: nn.Module | None = build_optional(spec.norm, width)
 
@@ -109,12 +118,25 @@ class TokenEmbedding(Embedding):
         if self.spec.scale:
             x = x * self.scale
         if self.position is not None:
-            x = x + self.position(view).to(x.dtype)
+            x = join_positions(x, self.position(view), self.beside)
         if self.segments is not None:
             x = x + self.segments(view.extras.get("segments", torch.zeros_like(inputs)))
         if self.norm is not None:
             x = self.norm(x)
         return dropout(x, self.spec.dropout) if self.spec.dropout and self.training else x
+
+
+def make_projection(position: AbsoluteSpec | None, width: int) -> Dense | None:
+    """What brings words and concatenated positions back to the width; None where they are added."""
+    if position is None or position.join == "add":
+        return None
+    return Dense(width + (position.size or width), width, bias=False)
+
+
+def join_positions(x: Tensor, positions: Tensor, beside: Dense | None) -> Tensor:
+    """W [word; position], of which word + position is the case W = [1 1]; `positions`: (1 or rows, time, size)."""
+    positions = positions.to(x.dtype)
+    return x + positions if beside is None else beside(torch.cat((x, positions.expand(len(x), -1, -1)), -1))
 
 
 class Spelled(EmbeddingSpec):
@@ -226,6 +248,8 @@ class Patches(EmbeddingSpec):
     """A pixel has this many channels."""
     first: bool = True
     """A learned class token stands in front."""
+    position: AbsoluteSpec | Literal["own", "none"] = "own"
+    """Positions are known by this; own: a learned vector for each place of the image."""
     dropout: Rate = 0.0
     """This share of the vectors is dropped while training."""
 
@@ -243,6 +267,24 @@ class Patches(EmbeddingSpec):
     def limit(self) -> int:
         return self.count + self.first
 
+    @property
+    def absolute(self) -> AbsoluteSpec | None:
+        if isinstance(self.position, AbsoluteSpec):
+            return self.position
+        return Learned(context=self.limit) if self.position == "own" else None
+
+    def locate(self, position: AbsoluteSpec | None) -> Self:
+        if position is None:
+            return self.replace(position="none")
+        if isinstance(position, Learned) and position.join == "add":
+            if position.context not in (None, self.limit):
+                raise SpecError(
+                    f"position.context: an image has {self.limit} places, and not {position.context}",
+                    "leave position.context out",
+                )
+            return self.replace(position="own")
+        return self.replace(position=position)
+
     def build(self, width: int, table: Lookup | None = None) -> Part:
         return PatchEmbedding(self, width)
 
@@ -256,7 +298,13 @@ class PatchEmbedding(Embedding):
         self.spec = spec
         self.project = Dense(spec.channels * spec.patch**2, width)
         self.first = nn.Parameter(torch.zeros(1, 1, width)) if spec.first else None
-        self.position = nn.Parameter(torch.zeros(1, spec.limit, width))
+        self.position: nn.Parameter | nn.Module | None = None
+        self.beside: Dense | None = None
+        if isinstance(spec.position, AbsoluteSpec):
+            self.position = spec.position.build(width)
+            self.beside = make_projection(spec.position, width)
+        elif spec.position == "own":
+            self.position = nn.Parameter(torch.zeros(1, spec.limit, width))
 
     def measure(self, inputs: Tensor) -> tuple[int, int]:
         spec = self.spec
@@ -270,4 +318,8 @@ class PatchEmbedding(Embedding):
         x = self.project(squares.mT)
         if self.first is not None:
             x = torch.cat((self.first.expand(x.shape[0], -1, -1), x), 1)
-        return F.dropout(x + self.position, self.spec.dropout, self.training)
+        if isinstance(self.position, nn.Module):
+            x = join_positions(x, self.position(view), self.beside)
+        elif self.position is not None:
+            x = x + self.position
+        return F.dropout(x, self.spec.dropout, self.training)

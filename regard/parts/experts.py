@@ -28,8 +28,8 @@ class Experts(FeedSpec):
     """`top` of `experts` gated feed-forwards for each token, and `shared` ones for all."""
 
     kind: Literal["experts"] = "experts"
-    hidden: Size
-    """An expert has this many hidden units."""
+    hidden: Size | None = None
+    """An expert has this many hidden units; unless given, four times the width."""
     experts: Size = 8
     """There are this many experts."""
     top: Size = 2
@@ -82,12 +82,13 @@ class MixtureOfExperts(Part):
         super().__init__()
         self.spec = spec
         self.router = Dense(width, spec.experts, bias=False)
-        self.gate = nn.Parameter(torch.empty(spec.experts, spec.hidden, width))
-        self.up = nn.Parameter(torch.empty(spec.experts, spec.hidden, width))
-        self.down = nn.Parameter(torch.empty(spec.experts, width, spec.hidden))
+        hidden = spec.hidden or 4 * width
+        self.gate = nn.Parameter(torch.empty(spec.experts, hidden, width))
+        self.up = nn.Parameter(torch.empty(spec.experts, hidden, width))
+        self.down = nn.Parameter(torch.empty(spec.experts, width, hidden))
         self.activation = ACTIVATIONS[spec.activation]
         common = {"activation": spec.activation, "gated": True, "bias": False}
-        self.shared = FeedForward(hidden=spec.hidden * spec.shared, **common).build(width) if spec.shared else None
+        self.shared = FeedForward(hidden=hidden * spec.shared, **common).build(width) if spec.shared else None
         self.register_buffer("bias", torch.zeros(spec.experts) if spec.balance == "bias" else None)
         for weight in (self.gate, self.up, self.down):
             nn.init.normal_(weight, std=0.02)

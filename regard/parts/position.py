@@ -1,4 +1,5 @@
-"""Positions. Added to the embedding: sinusoids, or learned vectors. Inside attention: rotations, or biases on scores.
+"""Positions. Beside the words, added or concatenated: sinusoids, or learned vectors. Inside attention: rotations, or
+biases on scores.
 
 A position inside attention answers two questions: how a query or key turns (`rotate`), and what is added to a score
 (`bias`). Most answer only one.
@@ -20,6 +21,8 @@ from regard.core.spec import AbsoluteSpec, Positive, RelativeSpec, Size, Spec
 from regard.core.view import View
 from regard.errors import InputError, SpecError
 
+USUAL = 1024  # learned positions, where nobody says how many
+
 
 class Sinusoidal(AbsoluteSpec):
     """Sines and cosines of 10000^(-2i/width) * position, as in the 2017 paper."""
@@ -31,8 +34,9 @@ class Sinusoidal(AbsoluteSpec):
     """All sines come first and then all cosines, instead of by turns."""
 
     def build(self, width: int) -> nn.Module:
+        width, name = (width, "width") if self.size is None else (self.size, "position.size")
         if width % 2:
-            raise SpecError(f"position: sinusoids come in pairs, and width {width} is odd", f"width={width + 1}")
+            raise SpecError(f"position: sinusoids come in pairs, and {name} {width} is odd", f"{name}={width + 1}")
         return SinusoidalPositions(width, self.base, self.halves)
 
 
@@ -55,15 +59,15 @@ class Learned(AbsoluteSpec):
     """One learned vector for each position up to `context`."""
 
     kind: Literal["learned"] = "learned"
-    context: Size
-    """There are vectors for this many positions."""
+    context: Size | None = None
+    """There are vectors for this many positions; unless given, for the family's context, or 1024."""
 
     @property
-    def limit(self) -> int | None:
-        return self.context
+    def limit(self) -> int:
+        return self.context or USUAL
 
     def build(self, width: int) -> nn.Module:
-        return LearnedPositions(self.context, width)
+        return LearnedPositions(self.limit, self.size or width)
 
 
 class LearnedPositions(nn.Module):

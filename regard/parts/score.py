@@ -1,7 +1,9 @@
 """Scores: how well a query matches a key, and the softmax that turns scores into weights.
 
 Dot, scaled dot, multiplicative and reduced-rank multiplicative, additive (Bahdanau et al. 2015), location (Luong et
-al. 2015). The part of a score that depends on the keys alone is computed once for each memory.
+al. 2015). Two need no learning, and stand between no attention and attention: all positions alike (mean), and the
+source's position of the same number (diagonal). The part of a score that depends on the keys alone is computed once
+for each memory.
 """
 
 from __future__ import annotations
@@ -17,12 +19,25 @@ from regard.core.spec import Size, Spec
 from regard.errors import InputError, SpecError
 
 
-def weigh(scores: Tensor, allowed: Tensor | None) -> Tensor:
-    """Softmax over the last axis; what isn't allowed gets exactly 0, and a query that may see nothing gives all 0."""
+def weigh(scores: Tensor, allowed: Tensor | None, hard: bool = False) -> Tensor:
+    """Softmax over the last axis; what isn't allowed gets exactly 0, and a query that may see nothing gives all 0.
+
+    `hard`: the largest gets 1 and all others 0, and learns as if it were soft (straight through, Bengio et al. 2013).
+    """
     if allowed is None:
-        return scores.softmax(-1)
-    weights = scores.masked_fill(~allowed, -math.inf).softmax(-1)
-    return weights.masked_fill(~allowed, 0.0)
+        weights = scores.softmax(-1)
+    else:
+        weights = scores.masked_fill(~allowed, -math.inf).softmax(-1).masked_fill(~allowed, 0.0)
+    return harden(weights) if hard else weights
+
+
+def harden(weights: Tensor) -> Tensor:
+    """One-hot weights with the gradient of soft ones; where all are 0, they stay."""
+    if not weights.shape[-1]:
+        return weights  # there is nothing to look at yet
+    best = weights.detach().argmax(-1, keepdim=True)
+    one = torch.zeros_like(weights).scatter(-1, best, 1.0) * (weights.detach().amax(-1, keepdim=True) > 0)
+    return one + (weights - weights.detach())  # the difference is exactly 0, so the sum is exactly one-hot
 
 
 class ScoreSpec(Spec):
@@ -42,7 +57,8 @@ class Score(nn.Module):
         """The keys' share, computed once: (batch, keys, width) to (batch, keys, …)."""
         return memory
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+    def forward(self, query: Tensor, keys: Tensor, positions: Tensor | None = None) -> Tensor:
+        """`positions`: of the queries, (batch, queries)."""
         raise NotImplementedError
 
 
@@ -79,7 +95,7 @@ class DotScore(Score):
         super().__init__()
         self.scale = scale
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+    def forward(self, query: Tensor, keys: Tensor, positions: Tensor | None = None) -> Tensor:
         return query @ keys.mT * self.scale
 
 
@@ -100,7 +116,7 @@ class BilinearScore(Score):
     def prepare(self, memory: Tensor) -> Tensor:
         return self.key(memory)
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+    def forward(self, query: Tensor, keys: Tensor, positions: Tensor | None = None) -> Tensor:
         return query @ keys.mT
 
 
@@ -120,7 +136,7 @@ class ReducedScore(BilinearScore):
         super().__init__(rank, key)
         self.query = Dense(query, rank, bias=False)
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+    def forward(self, query: Tensor, keys: Tensor, positions: Tensor | None = None) -> Tensor:
         return self.query(query) @ keys.mT
 
 
@@ -145,7 +161,7 @@ class AdditiveScore(Score):
     def prepare(self, memory: Tensor) -> Tensor:
         return self.key(memory)
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+    def forward(self, query: Tensor, keys: Tensor, positions: Tensor | None = None) -> Tensor:
         summed = self.query(query)[:, :, None] + keys[:, None]  # (batch, queries, keys, hidden)
         return self.score(torch.tanh(summed))[..., 0]
 
@@ -175,5 +191,44 @@ class LocationScore(Score):
             )
         return memory[:, :, :1]
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+    def forward(self, query: Tensor, keys: Tensor, positions: Tensor | None = None) -> Tensor:
         return self.query(query)[..., : keys.shape[1]]
+
+
+class Mean(ScoreSpec):
+    """0: every position of the source counts the same, whatever is asked"""
+
+    kind: Literal["mean"] = "mean"
+
+    def build(self, query: int, key: int) -> Score:
+        return MeanScore()
+
+
+class MeanScore(Score):
+    def prepare(self, memory: Tensor) -> Tensor:
+        return memory[:, :, :1]  # only how many there are
+
+    def forward(self, query: Tensor, keys: Tensor, positions: Tensor | None = None) -> Tensor:
+        return query.new_zeros(*query.shape[:2], keys.shape[1])
+
+
+class Diagonal(ScoreSpec):
+    """Position t looks at the source's position t, or at its last: a fixed skip connection to the encoder"""
+
+    kind: Literal["diagonal"] = "diagonal"
+
+    def build(self, query: int, key: int) -> Score:
+        return DiagonalScore()
+
+
+class DiagonalScore(MeanScore):
+    """-STEEP |t - j|: all of the weight falls on the nearest position that there is, which past the end is the last."""
+
+    STEEP = 1e4
+
+    def forward(self, query: Tensor, keys: Tensor, positions: Tensor | None = None) -> Tensor:
+        if positions is None:
+            raise InputError("a diagonal score needs the queries' positions", "score(query, keys, positions)")
+        places = torch.arange(keys.shape[1], device=query.device)
+        distance = (positions[:, :, None] - places).abs()  # (batch, queries, keys)
+        return -self.STEEP * distance.float()  # in half precision two large distances would be one

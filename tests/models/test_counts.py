@@ -33,7 +33,7 @@ WANTED = """
 rnn lstm gru elmo seq2seq tutorial bahdanau luong luong-feed mean-pool transformer-tiny transformer-base
 transformer-big bert-tiny bert-base bert-large modernbert-base modernbert-large gpt1 gpt2 gpt2-medium gpt2-large
 gpt2-xl gpt3-small llama-tiny llama2-7b llama3-8b mistral-7b mixtral-8x7b deepseek-tiny deepseek-v3 ssm mamba-130m
-mamba-2.8b hybrid vit-tiny vit-b16 vit-l16 ntm
+mamba-2.8b hybrid vit-tiny vit-b16 vit-l16 ntm rnn-skip seq2seq-mean seq2seq-skip convs2s convs2s-tiny conv-lm
 """
 
 

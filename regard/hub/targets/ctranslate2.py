@@ -137,8 +137,12 @@ def _mix(spec: StackSpec) -> Attention:
         raise RegardError(f"CTranslate2 has attention and feed-forwards, and here are {kinds}")
     if block.cross is not None and not isinstance(block.cross, Attention):
         raise RegardError(f"cross: CTranslate2 has attention there, and here is {block.cross.kind}")
-    if mix.window or mix.norm or mix.scale or block.place == "sandwich" or block.bare or not block.residual:
-        raise RegardError("CTranslate2's plain blocks have no window, head norms, scale or other order of norms")
+    if block.cross is not None and block.cross.hard:
+        raise RegardError("cross: CTranslate2 has soft weights, and here are hard ones")
+    if mix.window or mix.norm or mix.scale or mix.hard or block.place == "sandwich" or block.bare or not block.residual:
+        raise RegardError(
+            "CTranslate2's plain blocks have no window, head norms, scale, hard weights or other order of norms"
+        )
     return mix
 
 
@@ -182,8 +186,10 @@ def _fill(made: Any, stack: Stack, spec: StackSpec) -> None:
     words.weight = _array(lookup.table.weight)
     made.scale_embeddings = math.sqrt(spec.width) if embedding.scale else False
     rotary = _mix(spec).position is not None
+    if embedding.position is not None and embedding.position.join != "add":
+        raise RegardError("position: CTranslate2 adds positions, and here they are concatenated")
     if isinstance(embedding.position, Sinusoidal | Learned) and not rotary:
-        count = embedding.position.context if isinstance(embedding.position, Learned) else LONGEST
+        count = embedding.position.limit if isinstance(embedding.position, Learned) else LONGEST
         view = View(Mask(1, count))
         made.position_encodings.encodings = _array(lookup.position(view)[0])
     elif embedding.position is not None or not rotary:
