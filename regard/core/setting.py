@@ -26,6 +26,13 @@ SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "min_length": "at least
 
 
 @dataclass(frozen=True)
+class Slot:
+    """Notes on a field that keeps plain data for a spec: which roles the spec may have. `none` may stand there too."""
+
+    roles: tuple[type[Spec], ...]
+
+
+@dataclass(frozen=True)
 class Shape:
     """What a setting takes: its type in words, its range, what to choose from, and the roles of specs."""
 
@@ -58,11 +65,14 @@ class Setting:
 
 
 def list_settings(spec: type[Spec], given: Mapping[str, Any] | None = None) -> list[Setting]:
-    """Every key of a spec but its kind, in the order of the source; `given`: defaults of a preset."""
+    """Every key of a spec but its kind: its own in the order of the source, then those of its role.
+
+    `given`: defaults of a preset.
+    """
     found = []
-    for name, field in spec.model_fields.items():
-        if name == "kind":
-            continue
+    own = inspect.get_annotations(spec)
+    for name in sorted(spec.model_fields.keys() - {"kind"}, key=[*own, *spec.model_fields].index):
+        field = spec.model_fields[name]
         default = field.get_default(call_default_factory=True)
         required = default is PydanticUndefined
         if given is not None and name in given:
@@ -93,12 +103,13 @@ def read_shape(annotation: Any, metadata: Any = ()) -> Shape:
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return read_shape(parts[0], [*parts[1:], *metadata])
-    if origin in (Union, types.UnionType):
+    if origin in (Union, types.UnionType) and not any(isinstance(item, Slot) for item in metadata):
         return join_shapes([read_shape(part, metadata) for part in parts])
     if origin is Literal:
         return Shape("word", choices=tuple(map(str, parts)))
-    if isinstance(annotation, type) and issubclass(annotation, Spec | StandIn):
-        return read_slot(annotation)
+    slot = next((item for item in metadata if isinstance(item, Slot)), None)
+    if slot or (isinstance(annotation, type) and issubclass(annotation, Spec | StandIn)):
+        return read_slot(slot or annotation)
     if origin in (tuple, dict):
         inner = read_shape(parts[-1] if origin is dict else parts[0])
         several = {tuple: str(len(parts)) if Ellipsis not in parts else "list of", dict: "mapping to"}[origin]
@@ -108,8 +119,11 @@ def read_shape(annotation: Any, metadata: Any = ()) -> Shape:
     return Shape("path" if names else NAMES.get(annotation, "text"), read_range(metadata))
 
 
-def read_slot(role: type[Spec | StandIn]) -> Shape:
+def read_slot(role: type[Spec | StandIn] | Slot) -> Shape:
     """What stands where a spec may."""
+    if isinstance(role, Slot):
+        kinds = [kind for each in role.roles for kind in list_kinds(each)]
+        return Shape("settings", choices=("none", *kinds), roles=role.roles)
     if issubclass(role, StandIn):
         return Shape(role.words, roles=role.roles)
     return Shape("settings", choices=tuple(list_kinds(role)), roles=(role,))
@@ -212,7 +226,8 @@ def descend(spec: type[Spec], data: Any, key: str) -> type[Spec] | None:
         return type(default)
     if inner is None and not field.is_required():
         return None
-    for part in list_parts(field.annotation):
+    noted = [role for item in field.metadata if isinstance(item, Slot) for role in item.roles]
+    for part in [*noted, *list_parts(field.annotation)]:
         if issubclass(part, StandIn):
             return part.find_spec(inner)
         if issubclass(part, Spec) and (found := settle(part, inner)) is not None:

@@ -11,6 +11,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from regard.config import merge
 from regard.core.plugins import load_installed
+from regard.core.setting import Slot
 from regard.core.spec import Spec, explain_unknown, show_value
 
 Said = Mapping[str, Any]  # settings of a part as they were said, and no others
@@ -21,13 +22,11 @@ KEPT = ("heads", "cell", "layers", "start", "hidden", "activation", "eps")
 
 
 @dataclass(frozen=True)
-class Say:
+class Say(Slot):
     """A field that keeps what was said, once it is sure that it can be read.
 
     Settings that nobody said are left open, so that the family can say them; a validated spec would have them all.
     """
-
-    roles: tuple[type[Spec], ...]
 
     def read(self, value: Any) -> Choice:
         if value is None or value == "none":
