@@ -300,6 +300,13 @@ def own_keys() -> list[tuple[type[Spec], str, str]]:
     return [(role, kind, name) for (role, kind), spec in kinds.items() for name in spec.model_fields]
 
 
+@pytest.mark.parametrize(
+    "value", [10**5000, "x" * 10**6, [[10**5000]], {"a": 1}, None, float("nan"), object()], ids=type
+)
+def test_whatever_was_given_the_message_is_short(value: Any) -> None:
+    assert len(complain(PAIRS | {"lr": value})) < 600
+
+
 def test_what_is_not_a_word_of_others_is_a_slip_or_nothing() -> None:
     assert complain(PAIRS | {"sead": 3}) == "sead: unknown setting; did you mean 'seed'? (given: 3)"
     assert "known: batches, corpus" in complain(PAIRS | {"colour": 3})
