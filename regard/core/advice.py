@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from regard.core.foreign import CALLS, FOREIGN, NEEDLESS, Alias
 from regard.core.hint import suggest
 from regard.core.setting import descend, has_key, settle
-from regard.core.spec import MOST, Spec, show_value
+from regard.core.spec import LONGEST, MOST, Spec, show_value
 from regard.errors import InputError
 
 Place = tuple[str | int, ...]
@@ -154,17 +154,16 @@ def translate_value(row: Alias, value: Any) -> tuple[Any, bool]:
 
 
 def write_value(value: Any) -> str:
-    """A value as YAML has it."""
+    """A value as YAML has it, on one line, however large it is."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
     if isinstance(value, list | tuple):
-        return f"[{','.join(map(write_value, value))}]"
-    return (
-        {None: "null", True: "true", False: "false"}[value]
-        if value is None or value is True or value is False
-        else str(value)
-    )
+        return show_value(list(value)).replace(", ", ",")
+    return value[:LONGEST] if isinstance(value, str) else show_value(value)
 
 
 def write_note(row: Alias) -> str:
+    """What must be said beside an assignment, as a sentence."""
     return f" {row.note[:1].upper()}{row.note[1:]}" if row.note else ""
 
 

@@ -157,6 +157,8 @@ def describe_type(setting: Setting) -> str:
     listed = ", ".join(shape.choices)
     words = re.sub("settings", f"kind: {listed}", shape.words) if listed else shape.words
     words = re.sub("words?", listed, words).replace(f"{listed} or", f"{listed}, or") if listed else words
+    if shape.roles and not listed and shape.words.startswith("settings") and shape.roles[0].home:
+        words = words.replace("settings", f"settings (see {shape.roles[0].home.lstrip('.')})")
     return f"{words}; {shape.range}" if shape.range else words
 
 
@@ -166,7 +168,7 @@ def describe_default(setting: Setting) -> str:
         return "required"
     value = setting.default
     if setting.shape.roles and isinstance(value, str) and not setting.shape.choices:
-        return "its own defaults"  # of the one kind that there is
+        return "its own"  # of the one kind that there is
     if value is None or isinstance(value, bool):
         return {None: "none", True: "true", False: "false"}[value]
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -138,6 +138,7 @@ def test_what_a_limit_cut_and_which_words_are_missing_is_told(run: Path) -> None
         (["--beam", "0"], "--beam 0"),
         (["--nbest", "0"], "--nbest 0"),
         (["--beam", "2", "--nbest", "3"], "--beam 3"),
+        (["--set", "num_beams=4"], "num_beams: unknown setting; did you mean beam=4?"),
         (["--set", "groups=5", "--require", "maison"], "groups"),
         (["--set", "sample=true", "--require", "maison"], "sample"),
         (
@@ -152,6 +153,12 @@ def test_what_a_search_cannot_do_is_refused(run: Path, words: list[str], piece: 
     assert done.returncode == 2
     assert done.stdout == ""
     assert piece in done.stderr
+
+
+def test_a_run_that_goes_on_answers_others_words_too(run: Path) -> None:
+    done = regard("resume", str(run), "lr=0.1")
+    assert done.returncode == 2
+    assert "lr: unknown setting; did you mean train.optimizer.rate=0.1?" in done.stderr
 
 
 def test_more_translations_than_the_usual_beam_widen_it(run: Path) -> None:

@@ -140,7 +140,7 @@ def take(spec: type[Spec], name: str) -> tuple[str, str]:
         (TrainSpec, "optimizer", "kind: adafactor, adam, adamw, sgd", "adamw"),
         (AdamW, "betas", "2 numbers; ≥ 0, < 1", "[0.9, 0.98]"),
         (RunSpec, "out", "path", "required"),
-        (RunSpec, "tokenizer", "settings", "its own defaults"),
+        (RunSpec, "tokenizer", "settings (see tokenizer)", "its own"),
         (RunSpec, "model", "preset or settings or none", "none"),
         (Attention, "over", "self, memory", "self"),
     ],
