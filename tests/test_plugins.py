@@ -132,7 +132,7 @@ VERBS: dict[str, list[str]] = {
     "verify": ["RUN", "--steps", "2"],
     "average": ["RUN", "--last", "2"],
     "eval": ["RUN"],
-    "translate": ["RUN@latest", "TEXT"],
+    "translate": ["RUN@latest", "--file", "TEXT"],
     "export": ["RUN", "OUT"],
     "train": ["RUN/run.yaml", "out=OUT"],
     "plan": ["RUN/run.yaml", "out=OUT"],
@@ -194,7 +194,7 @@ def test_a_damaged_list_of_plugins_is_refused(trained: Path, tmp_path: Path, plu
         content = (path / "state.json").read_bytes()
         manifest["files"]["state.json"] = [len(content), sha256(content).hexdigest()]
         (path / "MANIFEST.json").write_text(json.dumps(manifest))
-    done = run("--uses", EXAMPLE, "translate", again, tmp_path / "none")
+    done = run("--uses", EXAMPLE, "translate", again, "none")
     assert done.returncode == 4, done.stderr
     assert "the plug-ins that it was made with can't be read" in done.stderr
 
@@ -494,7 +494,7 @@ def test_every_role_can_be_filled_from_outside(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("a b\n")
     for letter in "ab":
         words = ("--set", f"filters=[{{kind: own-filter, letter: {letter}}}]", "--set", "max_tokens=3")
-        done = run(*plugin, "translate", tmp_path / "run", tmp_path / "text", *words)
+        done = run(*plugin, "translate", tmp_path / "run", "--file", tmp_path / "text", *words)
         assert done.stdout.strip() == 3 * letter, done.stderr
     done = run(*plugin, "export", tmp_path / "run", tmp_path / "size", "--to", "own-target")
     assert done.returncode == 0, done.stderr

@@ -75,6 +75,8 @@ class Walk:
                 f"data={other}/data",
                 "corpus={kind: files, train: {kind: documents, path: x}}",
             ],
+            ["train", config, f"out={there}", "--force"],
+            ["rm", place, "--yes"],
             ["resume", there],
             ["resume", there, f"train.steps={chance.randrange(5, 40)}"],
             ["resume", there, chance.choice(["model.width=32", "seed=3", "train.ema=0.9", "corpus.train=5", "x=1"])],
@@ -82,7 +84,7 @@ class Walk:
             ["eval", there, "--out", f"{other}/translations.txt", "--record", f"{root}/results.md"],
             ["import", place, "--out", other],
             ["export", there, other],
-            ["embed", there, str(root / "config.yaml"), "--index", f"{other}/index"],
+            ["embed", there, "--file", str(root / "config.yaml"), "--index", f"{other}/index"],
             ["verify", there, "--steps", "2"],
             ["demo", "--out", str(root / "demo"), "--tokens", "1000"],
         ]

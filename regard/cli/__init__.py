@@ -16,15 +16,17 @@ from regard.host.files import FULL, describe
 __all__ = ["app", "run"]
 
 for name in (
-    "look",
-    "settings",
     "demo",
     "train",
-    "evaluate",
+    "runs",
     "translate",
     "generate",
+    "chat",
     "answer",
     "retrieve",
+    "evaluate",
+    "look",
+    "settings",
     "exchange",
 ):  # in the order in which help lists their verbs
     import_module(f"regard.cli.{name}")
@@ -40,7 +42,7 @@ def run() -> None:
     if sys.stdout is None:
         error = DiskError("standard output is closed, and the results go there", "regard … > FILE")
         sys.exit(tell(error))
-    status = attempt(app)
+    status = attempt(lambda: app(prog_name="regard"))
     sys.exit(attempt(sys.stdout.flush) or status)  # what nobody takes is found out here, not at exit
 
 

@@ -5,47 +5,73 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
-from regard.cli.options import Verbs
+import regard
+from regard.cli.completion import complete_runs
+from regard.cli.help import VerbCommand, VerbGroup
 from regard.errors import RegardWarning, SpecError
+
+F = TypeVar("F", bound=Callable[..., Any])
+Panel = Literal["Train, and look after runs", "Ask a model", "Measure and look inside", "Bring in and send out"]
 
 app = typer.Typer(
     name="regard",
-    cls=Verbs,
-    help="Sequence models that you can train, compare, look inside and ship.",
+    cls=VerbGroup,
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode=None,  # help is plain lines: see cli/help.py
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-CONFIG = Annotated[Path, typer.Argument(help="A run file (YAML), such as those in recipes/.")]
+
+def verb(panel: Panel, name: str | None = None) -> Callable[[F], F]:
+    """Enter a function as a verb, in its group of the help."""
+    return app.command(name=name, cls=VerbCommand, rich_help_panel=panel)
+
+
+CONFIG = Annotated[Path, typer.Argument(metavar="CONFIG", help="A run file (YAML), such as those in recipes/.")]
 CHANGES = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Settings that differ from the file: train.minutes=30 out=runs/one; `regard settings` tells all."
+        metavar="SETTING",
+        help="Settings that differ from the file: train.minutes=30 out=runs/one; `regard settings` tells all.",
     ),
 ]
 RUN = Annotated[
-    str, typer.Argument(help="The folder of a run; RUN@best, RUN@latest or RUN@step-2000 names one checkpoint.")
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="The folder of a run; RUN@best, RUN@latest or RUN@step-2000 names one checkpoint. "
+        "Or a folder in Hugging Face layout.",
+        autocompletion=complete_runs,
+    ),
 ]
-FILES = Annotated[
-    list[Path] | None, typer.Argument(help="Files of texts, one a line; without any, standard input is read.")
-]
+FOLDER = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", autocompletion=complete_runs)]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
+
+def print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"regard {regard.__version__}")
+        raise typer.Exit
 
 
 @app.callback()
 def main(
     context: typer.Context,
     uses: Annotated[
-        list[str] | None, typer.Option(help="Load a plug-in first, which runs it: my_mixer.py, or a module.")
+        list[str] | None,
+        typer.Option(metavar="PLUGIN", help="Load a plug-in first, which runs it: my_mixer.py, or a module."),
     ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=print_version, is_eager=True)
+    ] = False,
 ) -> None:
     """Sequence models from the first RNN to today's Transformers: train, compare, look inside, ship."""
     from regard.core.plugins import use

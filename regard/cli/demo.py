@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.arguments import JSON, app, hint
+from regard.cli.arguments import JSON, hint, verb
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 FOLDED = {"parameters": "para-\nmeters", "combinations": "combi-\nnations"}
 
 
-@app.command()
+@verb("Train, and look after runs")
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder for the runs and the pictures.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder for the runs and the pictures.")] = Path(
+        "runs/demo"
+    ),
     tokens: Annotated[
-        int, typer.Option(help="The number of tokens that each of the three models learns from.", min=1000)
+        int, typer.Option(metavar="N", help="The number of tokens that each of the three models learns from.", min=1000)
     ] = 800_000,
     as_json: JSON = False,
 ) -> None:
@@ -35,7 +37,7 @@ def demo(
     keep_memory()
     perform(out, tokens, as_json)
     run = quote(str(out / "transformer"))
-    hint(f'echo "The old woman sees the red house." | regard translate {run} --attention')
+    hint(f'regard translate {run} "The old woman sees the red house." --attention')
 
 
 def perform(out: Path, tokens: int, as_json: bool) -> None:

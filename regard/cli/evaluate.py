@@ -8,31 +8,46 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.arguments import JSON, RUN, app, format_number, search_settings
+from regard.cli.arguments import JSON, RUN, format_number, search_settings, verb
+from regard.cli.completion import complete_runs
+from regard.cli.progress import ProgressMeter
 from regard.host.machine import give_way, keep_memory
 
 
-@app.command(name="eval")
+@verb("Measure and look inside", "eval")
 @give_way()
 def evaluate(
     run: RUN,
     data: Annotated[
         list[str] | None,
-        typer.Option(help="A test set: test.tsv, .jsonl, .po, .tmx; or --data test.en --data test.fr. [the run's own]"),
+        typer.Option(
+            metavar="FILE",
+            help="A test set: test.tsv, .jsonl, .po, .tmx; or --data test.en --data test.fr. [the run's own]",
+        ),
     ] = None,
     beam: Annotated[
-        int | None, typer.Option(help="The number of hypotheses a sentence. [the model's own, or 5]")
+        int | None, typer.Option(metavar="N", help="The number of hypotheses a sentence. [the model's own, or 5]")
     ] = None,
-    also: Annotated[list[str] | None, typer.Option("--with", help="Another run, to make an ensemble.")] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="RUN", help="Another run, for an ensemble.", autocompletion=complete_runs),
+    ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting of the search: alpha=0.8; `regard settings search` tells all."),
+        typer.Option(
+            "--set",
+            metavar="SETTING",
+            help="A setting of the search: alpha=0.8; `regard settings search` tells all.",
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The file to write the translations to.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The file to write the translations to.")] = None,
     metrics: Annotated[
-        list[str] | None, typer.Option("--metric", help="A further measure of translations, such as ter.")
+        list[str] | None,
+        typer.Option("--metric", metavar="NAME", help="A further measure of translations, such as ter."),
     ] = None,
-    page: Annotated[Path | None, typer.Option("--record", help="Put a row into this Markdown page of results.")] = None,
+    page: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="Put a row into this Markdown page of results.")
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Measure a run by what it learned, on a test set: BLEU, perplexity, accuracy, F1, with their intervals."""
@@ -41,7 +56,7 @@ def evaluate(
 
     keep_memory()
     nouns, files, how = [run, *(also or [])], data or [], search_settings(beam, 1, settings)
-    evaluation = evaluate(nouns, files, how, out, page, metrics or [])
+    evaluation = evaluate(nouns, files, how, out, page, metrics or [], ProgressMeter())
     show_measures(evaluation.measures, as_json)  # before anything else can go wrong
     if out is not None and evaluation.texts is not None:
         put(out, "".join(f"{text}\n" for text in evaluation.texts).encode())

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.arguments import JSON, RUN, app, hint
+from regard.cli.arguments import JSON, RUN, hint, verb
+from regard.cli.progress import ProgressMeter
 
 if TYPE_CHECKING:
     from regard.hub.compare import Comparison
@@ -18,19 +19,22 @@ if TYPE_CHECKING:
 CHECK = Annotated[bool, typer.Option("--check", help="Compare outputs and texts with what transformers makes of it.")]
 
 
-@app.command(name="import")
+@verb("Bring in and send out", "import")
 def bring(
     folder: Annotated[
-        str, typer.Argument(help="A folder with config.json and safetensors; hf:owner/name downloads one first.")
+        str,
+        typer.Argument(
+            metavar="FOLDER", help="A folder with config.json and safetensors; hf:owner/name downloads one first."
+        ),
     ],
-    out: Annotated[Path | None, typer.Option(help="Keep the model as a run in this folder.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="RUN", help="Keep the model as a run in this folder.")] = None,
     check: CHECK = False,
     as_json: JSON = False,
 ) -> None:
     """Read a checkpoint in Hugging Face layout: every name, shape and number, without running anything in it."""
     from regard.runs.convert import bring as read_folder
 
-    found = read_folder(folder, out, check)
+    found = read_folder(folder, out, check, ProgressMeter())
     if as_json:
         print(json.dumps({**vars(found), **list_fields(found.checked), "checked": found.checked is not None}))
         return insist(found.checked, Path(found.folder))
@@ -44,14 +48,15 @@ def bring(
     hint(f"regard import {quote(found.folder)} --check" if not check else f"regard show {found.family}")
 
 
-@app.command()
+@verb("Bring in and send out")
 def export(
     run: RUN,
-    folder: Annotated[Path, typer.Argument(help="The new folder to write; for onnx, the new file.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new folder to write; for onnx, the new file.")],
     to: Annotated[
         str,
         typer.Option(
-            help="The format: hf (transformers and its kin), ctranslate2, or onnx (encoders and classifiers)."
+            metavar="FORMAT",
+            help="The format: hf (transformers and its kin), ctranslate2, or onnx (encoders and classifiers).",
         ),
     ] = "hf",
     check: CHECK = False,
@@ -60,7 +65,7 @@ def export(
     """Write a model for others: in Hugging Face layout with tokenizer and settings, for CTranslate2, as ONNX."""
     from regard.runs.convert import send
 
-    sent = send(run, to, folder, check)
+    sent = send(run, to, folder, check, ProgressMeter())
     if as_json:
         print(json.dumps({"to": to, "files": sent.files, **list_fields(sent.checked)}))
         return insist(sent.checked, folder)

@@ -11,53 +11,103 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.arguments import JSON, RUN, app
+from regard.cli.arguments import JSON, RUN, verb
+from regard.cli.texts import FILE, TEXTS, Manner, answer_texts, choose_source
 from regard.host.machine import give_way, keep_memory
 
 if TYPE_CHECKING:
-    from regard.decode.writer import Piece, Stream
+    from regard.decode.writer import Piece, Stream, Writer
+
+TOKENS = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="The number of new tokens at most. [the model's own, or 200]", min=1),
+]
+TEMPERATURE = Annotated[
+    float | None,
+    typer.Option(
+        metavar="X", help="Below 1 is safer, above 1 wilder; 0 takes the likeliest. [the model's own, or 0.8]"
+    ),
+]
+TOP_P = Annotated[
+    float | None,
+    typer.Option(
+        metavar="X", help="Draw from the likeliest tokens that reach this probability. [the model's own, or 1]"
+    ),
+]
+SEED = Annotated[int, typer.Option(metavar="N", help="The same seed writes the same text.")]
+STOP = Annotated[list[str] | None, typer.Option(metavar="STRING", help="A string that ends the text before it.")]
+SETTINGS = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="SETTING", help="A setting of the search: top_k=40, …; `regard settings search` tells all."
+    ),
+]
 
 
-@app.command()
+def writing_settings(
+    tokens: int | None, temperature: float | None, top_p: float | None, seed: int, settings: list[str] | None
+) -> dict[str, Any]:
+    """What options say of how to write, and nothing that they don't."""
+    from regard.config import assignments
+
+    given: dict[str, Any] = {"top_p": top_p, "max_tokens": tokens, "seed": seed}
+    if temperature is not None:
+        given |= {"sample": temperature > 0, "temperature": temperature or 1.0}
+    return {name: value for name, value in given.items() if value is not None} | assignments(settings or [])
+
+
+@verb("Ask a model")
 @give_way()
 def generate(
     run: RUN,
-    prompt: Annotated[str, typer.Option(help="The text to write on from; - reads standard input.")] = "",
-    tokens: Annotated[
-        int | None, typer.Option(help="The number of new tokens at most. [the model's own, or 200]", min=1)
+    texts: TEXTS = None,
+    files: FILE = None,
+    prompt: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="A text too; - takes all of standard input as one. May be empty."),
     ] = None,
-    samples: Annotated[int, typer.Option(help="The number of continuations.", min=1)] = 1,
-    temperature: Annotated[
-        float | None,
-        typer.Option(help="Below 1 is safer, above 1 wilder; 0 takes the likeliest. [the model's own, or 0.8]"),
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(help="Draw from the likeliest tokens that reach this probability. [the model's own, or 1]"),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed writes the same text.")] = 0,
-    stop: Annotated[list[str] | None, typer.Option(help="A string that ends the text before it.")] = None,
+    tokens: TOKENS = None,
+    samples: Annotated[int, typer.Option(metavar="N", help="The number of continuations.", min=1)] = 1,
+    temperature: TEMPERATURE = None,
+    top_p: TOP_P = None,
+    seed: SEED = 0,
+    stop: STOP = None,
     slide: Annotated[bool, typer.Option("--slide", help="Forget the first half when the context is full.")] = False,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Print each token with its probability.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Tell the speed, and the bytes of the state.")] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A setting of the search: top_k=40, …; `regard settings search` tells all."),
-    ] = None,
+    settings: SETTINGS = None,
     as_json: JSON = False,
 ) -> None:
-    """Write on from a prompt; text appears as it is made."""
-    from regard.config import assignments
+    """Write on from texts, as the text comes.
+
+    Texts are typed, or they are the lines of --file or of standard input; where there is nothing, it writes from
+    nothing.
+    """
+    from regard.decode.writer import Writer
+    from regard.runs.load import load_as
 
     keep_memory()
-    given: dict[str, Any] = {"top_p": top_p, "max_tokens": tokens, "seed": seed}
-    if temperature is not None:
-        given |= {"sample": temperature > 0, "temperature": temperature or 1.0}
-    how = {name: value for name, value in given.items() if value is not None} | assignments(settings or [])
-    text = sys.stdin.buffer.read().decode(errors="surrogateescape") if prompt == "-" else prompt
-    write_on(run, text, how, stop or [], samples, slide, ContinuationStyle(as_json, probabilities, verbose))
+    how = writing_settings(tokens, temperature, top_p, seed, settings)
+    prompts = [*(texts or []), *map(read_prompt, prompt or [])]
+    # whoever types nothing at a terminal means to begin from nothing
+    if not prompts and not files and sys.stdin.isatty():
+        prompts = [""]
+    source = choose_source(texts, files, prompts)
+    writer = load_as(run, Writer, "only a language model writes on")
+    style = ContinuationStyle(as_json, probabilities, verbose)
+    work = Continuing(writer, how, stop or [], samples, slide, style)
+    if len(prompts) == 1 and not source.files:
+        return work.write_on(prompts[0])  # one that is empty is meant to be
+    manner = Manner(as_json, "prompt", {"text": ""})
+    if not answer_texts(source, "writing", work.answer, lambda *_: None, manner, window=1):
+        work.write_on("")
+
+
+def read_prompt(word: str) -> str:
+    """A prompt as it was typed, or all of standard input."""
+    return sys.stdin.buffer.read().decode(errors="surrogateescape") if word == "-" else word
 
 
 @dataclass
@@ -69,40 +119,52 @@ class ContinuationStyle:
     verbose: bool = False
 
 
-def write_on(
-    noun: str,
-    prompt: str,
-    given: Mapping[str, Any],
-    stop: Sequence[str],
-    samples: int,
-    slide: bool,
-    style: ContinuationStyle,
-) -> None:
-    """Write one continuation as it comes, or several one after the other; `given`: settings that aren't the model's."""
-    from regard.decode.writer import Writer
-    from regard.runs.load import load_as
+@dataclass
+class Continuing:
+    """A writer, and how it is to write; `given`: settings that aren't the model's own."""
 
-    writer = load_as(noun, Writer, "only a language model writes on")
-    began = time.perf_counter()
-    stream = writer.begin(prompt, writer.search.replace(**given), stop, samples, slide)
-    rows: list[list[Piece]] = [[] for _ in range(samples)]
-    shows = samples == 1 and not style.json and not style.probabilities
-    if shows:
-        print(prompt, end="", flush=True)
-    for pieces in stream:
-        for row, piece in pieces.items():
-            rows[row].append(piece)
+    writer: Writer
+    given: Mapping[str, Any]
+    stop: Sequence[str]
+    samples: int
+    slide: bool
+    style: ContinuationStyle
+    count: int = 0  # texts so far
+
+    def answer(self, texts: list[str]) -> list[bool]:
+        """Write on from texts; each is written out as it comes, so there is nothing left to show."""
+        for text in texts:
+            self.write_on(text)
+        return [True] * len(texts)
+
+    def write_on(self, prompt: str) -> None:
+        """Write one continuation as it comes, or several one after the other."""
+        began, style = time.perf_counter(), self.style
+        stream = self.writer.begin(
+            prompt, self.writer.search.replace(**self.given), self.stop, self.samples, self.slide
+        )
+        rows: list[list[Piece]] = [[] for _ in range(self.samples)]
+        shows = self.samples == 1 and not style.json and not style.probabilities
+        if self.count and not style.json:
+            print()  # between two texts
+        self.count += 1
         if shows:
-            print(rows[0][-1].text, end="", flush=True)
-    if shows:
-        print()
-    else:
-        for number, found in enumerate(rows):
-            _tell(number, prompt, found, style)
-    if style.verbose:
-        _account(stream, sum(map(len, rows)), time.perf_counter() - began)
-    if any(found[-1].reason == "context" for found in rows):
-        print(f"regard: the context of {writer.context} tokens is full; --slide goes on", file=sys.stderr)
+            print(prompt, end="", flush=True)
+        for pieces in stream:
+            for row, piece in pieces.items():
+                rows[row].append(piece)
+            if shows:
+                print(rows[0][-1].text, end="", flush=True)
+        if shows:
+            print()
+        else:
+            for number, found in enumerate(rows):
+                _tell(number, prompt, found, style)
+        if style.verbose:
+            _account(stream, sum(map(len, rows)), time.perf_counter() - began)
+        if any(found[-1].reason == "context" for found in rows):
+            told = f"regard: the context of {self.writer.context} tokens is full; --slide goes on"
+            print(told, file=sys.stderr)
 
 
 def _tell(number: int, prompt: str, found: Sequence[Piece], style: ContinuationStyle) -> None:

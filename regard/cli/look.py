@@ -1,4 +1,4 @@
-"""Verbs that look: at models, at curves, at the machine; and the demo."""
+"""Verbs that look: at models, at tokens, at curves, at the machine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.arguments import JSON, app, hint
-from regard.errors import warn
+from regard.cli.arguments import JSON, RUN, hint, verb
+from regard.cli.completion import complete_presets, complete_runs
+from regard.cli.help import may_color
+from regard.cli.texts import FILE, TEXTS, GivenText, Manner, answer_texts, choose_source
+from regard.errors import SpecError, warn
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -17,13 +20,22 @@ if TYPE_CHECKING:
     from regard.core.outline import Node, Outline
 
 
-@app.command()
+@verb("Measure and look inside")
 def show(
-    name: Annotated[str | None, typer.Argument(help="A preset, such as gpt2; without one, all are listed.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="A preset, such as gpt2, a run, RUN@best, or a folder in Hugging Face layout. "
+            "Without one, all presets are listed.",
+            autocompletion=complete_presets,
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Settings that differ from the preset: depth=4 width=128; `regard settings model.NAME` tells all."
+            metavar="SETTING",
+            help="Settings that differ from the preset: depth=4 width=128; `regard settings model.NAME` tells all.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -31,17 +43,15 @@ def show(
     """Print a model's tree, with shapes, parameters, and state bytes per generated token. Nothing is built."""
     if name is None:
         return presets(as_json)
-    from regard.config import assignments
-    from regard.core.outline import outline
-    from regard.models import preset
+    from regard.runs.show import draw
 
-    drawn = outline(preset(name, **assignments(settings or [])), name)
+    drawn = draw(name, settings or [])
     if as_json:
         print(json.dumps(drawn.as_json()))
         return
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, no_color=not may_color())
     if not console.is_terminal:
         console.width = 1000  # a file or a pipe has no edge to fold at
     console.print(_tree(drawn.tree))
@@ -51,18 +61,42 @@ def show(
 
 def presets(as_json: bool) -> None:
     """Every preset by family."""
-    from regard.core.plugins import find_installed
-    from regard.models import families
-
-    table = {name: list(family.presets) for name, family in families().items()}
-    for problem in find_installed().broken.values():
-        warn(problem)
+    table = list_families()
     if as_json:
         print(json.dumps(table))
         return
     for family, names in table.items():
-        print(f"{family:12} {'  '.join(names)}")
+        for number, line in enumerate(fold(names, 66)):
+            print(f"{'' if number else family:12} {line}")
     hint("regard show transformer-tiny")
+
+
+def list_families() -> dict[str, list[str]]:
+    """Every family's presets; only where plug-ins may have some is anything imported for that."""
+    from importlib.metadata import entry_points
+
+    from regard.core.plugins import GROUP, LOADED
+
+    if not LOADED.plugins and not entry_points(group=GROUP):
+        from regard.cli.catalogue import list_presets
+
+        return list_presets()
+    from regard.core.plugins import find_installed
+    from regard.models import families
+
+    found = {name: list(family.presets) for name, family in families().items()}
+    for problem in find_installed().broken.values():
+        warn(problem)
+    return found
+
+
+def fold(words: list[str], width: int) -> list[str]:
+    """Words on lines of so many letters."""
+    lines = [""]
+    for word in words:
+        longer = f"{lines[-1]}  {word}" if lines[-1] else word
+        lines = [*lines[:-1], longer] if len(longer) <= width or not lines[-1] else [*lines, word]
+    return lines
 
 
 def _tree(node: Node) -> Tree:
@@ -108,10 +142,51 @@ def _costs(drawn: Outline) -> list[str]:
     return lines
 
 
-@app.command()
+@verb("Measure and look inside")
+def tokens(
+    run: RUN,
+    texts: TEXTS = None,
+    files: FILE = None,
+    side: Annotated[
+        str | None,
+        typer.Option(metavar="SIDE", help="Where source and target are cut differently: source or target. [source]"),
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Print the pieces that texts are cut into, with their numbers and bytes. No weights are read."""
+    from regard.runs.tokens import TokenRow, cut_text, load_lexicon
+
+    if side not in (None, "source", "target"):
+        raise SpecError(f"--side {side}: there are two sides", "--side source, or --side target")
+    source = choose_source(texts, files)
+    one, other = load_lexicon(run).tokenizers
+    apart = one.digest != other.digest
+    tokenizer, which = (other, "target") if side == "target" else (one, "source")
+
+    def ask(each: list[str]) -> list[list[TokenRow]]:
+        return [cut_text(tokenizer, text) for text in each]
+
+    def show_rows(text: GivenText, rows: list[TokenRow]) -> None:
+        if as_json:
+            told = {"text": text.text, **({"side": which} if apart else {}), "tokens": [vars(row) for row in rows]}
+            print(json.dumps(told, ensure_ascii=False))
+            return
+        print(f"{'piece':24} {'number':>8} {'bytes':>6}" + (f"   ({which})" if apart else ""))
+        for row in rows:
+            print(f"{row.piece:24} {row.number:>8} {row.bytes:>6}")
+        size = len(text.text.encode())
+        print(f"{len(rows)} tokens, {size} bytes, {size / max(len(rows), 1):.2f} bytes a token")
+
+    answer_texts(source, "cutting", ask, show_rows, Manner(as_json, "text", {"tokens": []}))
+
+
+@verb("Measure and look inside")
 def plot(
-    runs: Annotated[list[Path], typer.Argument(help="The runs to draw, one color each.")],
-    out: Annotated[Path, typer.Option(help="The picture to write.")] = Path("curves.png"),
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN", help="The runs to draw, one color each.", autocompletion=complete_runs),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The picture to write.")] = Path("curves.png"),
 ) -> None:
     """Draw the curves of one or several runs to a PNG."""
     from regard.host.output import make_place
@@ -123,7 +198,7 @@ def plot(
     print(out)
 
 
-@app.command()
+@verb("Measure and look inside")
 def doctor(as_json: JSON = False) -> None:
     """Look at this machine: versions, speed, memory, what is missing and what to do about it."""
     from regard.core.plugins import find_installed

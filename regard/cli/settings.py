@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.arguments import JSON, app, hint
+from regard.cli.arguments import JSON, hint, verb
 from regard.errors import SpecError
 
 if TYPE_CHECKING:
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from regard.runs.settings import Page
 
 
-@app.command()
+@verb("Measure and look inside")
 def settings(
     path: Annotated[
         str | None,
-        typer.Argument(help="A place, a kind or a key: train, train.optimizer.adamw, model.gpt2, search, warmup, …"),
+        typer.Argument(
+            metavar="PATH", help="A place, a kind or a key: train, train.optimizer.adamw, model.gpt2, search, warmup, …"
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Print every key of every kind.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print all of it as docs/settings.md has it.")] = False,

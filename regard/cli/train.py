@@ -1,25 +1,28 @@
-"""Verbs that train, and that look after runs."""
+"""Verbs that train, and that make something of runs."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.arguments import CHANGES, CONFIG, JSON, app, format_number, hint
+from regard.cli.arguments import CHANGES, CONFIG, FOLDER, JSON, format_number, hint, verb
+from regard.cli.progress import ProgressMeter
 from regard.errors import RegardError, SpecError
 
 if TYPE_CHECKING:
     from regard.runs.train import TrainedRun
 
 
-@app.command()
+@verb("Train, and look after runs")
 def train(
     config: CONFIG,
     settings: CHANGES = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a run that is there already, once the new one has begun.")
+    ] = False,
     as_json: JSON = False,
 ) -> None:
     """Train as a run file says. Progress goes to standard error, the result to standard output."""
@@ -30,15 +33,19 @@ def train(
 
     keep_memory()
     screen = Screen()
-    report_end(begin(read(config).change(settings or []), screen.say, listeners=[screen]), as_json)
+    document = read(config).change(settings or [])
+    report_end(begin(document, screen.say, listeners=[screen], force=force, meter=ProgressMeter()), as_json)
 
 
-@app.command()
+@verb("Train, and look after runs")
 def resume(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: FOLDER,
     settings: Annotated[
         list[str] | None,
-        typer.Argument(help="Settings that differ from here on: train.minutes=60; `regard settings` tells all."),
+        typer.Argument(
+            metavar="SETTING",
+            help="Settings that differ from here on: train.minutes=60; `regard settings` tells all.",
+        ),
     ] = None,
     as_json: JSON = False,
 ) -> None:
@@ -70,7 +77,7 @@ def report_end(run: TrainedRun, as_json: bool) -> None:
     hint(", or ".join(ways))
 
 
-@app.command()
+@verb("Train, and look after runs")
 def plan(
     config: CONFIG,
     settings: CHANGES = None,
@@ -83,7 +90,7 @@ def plan(
     from regard.runs.plan import plan as measure
 
     keep_memory()
-    found = measure(read(config).change(settings or []))
+    found = measure(read(config).change(settings or []), ProgressMeter())
     if as_json:
         print(json.dumps(vars(found)))
         return
@@ -95,10 +102,10 @@ def plan(
     hint(join(["regard", "train", str(config), *(settings or [])]))
 
 
-@app.command()
+@verb("Train, and look after runs")
 def verify(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    steps: Annotated[int, typer.Option(help="The number of steps to train, twice.", min=2)] = 20,
+    run: FOLDER,
+    steps: Annotated[int, typer.Option(metavar="N", help="The number of steps to train, twice.", min=2)] = 20,
     as_json: JSON = False,
 ) -> None:
     """Prove that a run resumes to the bit: train it twice, once with a break, and compare every digest."""
@@ -106,7 +113,7 @@ def verify(
     from regard.runs.verify import verify as prove
 
     keep_memory()
-    proof = prove(run, steps)
+    proof = prove(run, steps, ProgressMeter())
     if as_json:
         print(json.dumps({**vars(proof), "exact": proof.exact}))
     else:
@@ -120,13 +127,17 @@ def verify(
     hint(f"regard resume {quote(str(run))}")
 
 
-@app.command()
+@verb("Train, and look after runs")
 def average(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    last: Annotated[int, typer.Option(help="The number of checkpoints to average, the most recent ones.", min=0)] = 0,
+    run: FOLDER,
+    last: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="The number of checkpoints to average, the most recent ones.", min=0),
+    ] = None,
     best: Annotated[
-        int, typer.Option(help="The number of checkpoints to average, those that validated best.", min=0)
-    ] = 0,
+        int | None,
+        typer.Option(metavar="N", help="The number of checkpoints to average, those that validated best.", min=0),
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Average the weights of several checkpoints; from then on RUN means the average, and RUN@best the best."""
@@ -134,7 +145,7 @@ def average(
 
     if bool(last) == bool(best):
         raise SpecError("the last checkpoints or the best?", f"regard average {quote(str(run))} --last 2")
-    written, steps = write_average(run, last, best)
+    written, steps = write_average(run, last or 0, best or 0, ProgressMeter())
     if as_json:
         print(json.dumps({"path": str(written.path), "steps": steps}))
     else:

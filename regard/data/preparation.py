@@ -19,6 +19,7 @@ from regard.data.spool import read_spool, replace_spool, write_spool
 from regard.data.tokenizer import Tokenizer, TokenizerSpec
 from regard.errors import DataError
 from regard.host.files import replace
+from regard.host.meter import SILENT, Advance, Meter, ignore
 
 
 def prepare(
@@ -30,6 +31,7 @@ def prepare(
     folder: Path,
     known: Lexicon | None = None,
     model: Callable[[Lexicon], ModelSpec] | None = None,
+    meter: Meter = SILENT,
 ) -> tuple[Prepared, Log]:
     """Read a corpus, learn its tokens, and write both to a folder; the log says what became of every line.
 
@@ -43,14 +45,17 @@ def prepare(
     replace(folder / LIST, json.dumps(names).encode())
     log = Log(corpus.policy, folder / REPORT)
     try:
-        hashed, counts = write_spool(corpus, wants.form, root, folder, log)
-        lexicon = _lexicon(wants, tokenizer, folder, known)
+        with meter.watch("reading the corpus, samples") as advance:
+            hashed, counts = write_spool(corpus, wants.form, root, folder, log, advance)
+        with meter.watch("learning tokens"):
+            lexicon = _lexicon(wants, tokenizer, folder, known)
         for split in counts:
             if split != "train":
                 check(read_spool(folder, split, wants.form), wants, lexicon, split)
         replace(folder / LIST, json.dumps([*names, *column_files(wants.columns(lexicon))]).encode())
         sieve = Sieve(wants, lexicon, longest, [{}, {}] if model is None else list_limits(model(lexicon)), log)
-        _encode(folder, sieve, tokenizer if known is None and wants.words else None)
+        with meter.watch("cutting the corpus into tokens, samples", counts["train"]) as advance:
+            _encode(folder, sieve, tokenizer if known is None and wants.words else None, advance)
         for split in counts:
             if split != "train":  # what is too long is left out
                 kept = (sample for sample, _ in sieve(read_spool(folder, split, wants.form), split))
@@ -120,7 +125,7 @@ def check(samples: Iterable[Sample], wants: Wants, lexicon: Lexicon, split: str)
                 )
 
 
-def _encode(folder: Path, sieve: Sieve, learned: TokenizerSpec | None) -> None:
+def _encode(folder: Path, sieve: Sieve, learned: TokenizerSpec | None, advance: Advance = ignore) -> None:
     """Write the training samples as numbers; `learned`: how tokens were, to say which texts they alter."""
     wants = sieve.wants
     with ExitStack() as stack:
@@ -129,6 +134,7 @@ def _encode(folder: Path, sieve: Sieve, learned: TokenizerSpec | None) -> None:
             for name, column in wants.columns(sieve.lexicon).items()
         }
         for sample, row in sieve(read_spool(folder, "train", wants.form), "train"):
+            advance()
             for name, numbers in row.items():
                 try:
                     write[name](numbers)

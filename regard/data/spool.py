@@ -15,9 +15,12 @@ from regard.data.log import Log
 from regard.data.sample import Form, FormSpec, Sample
 from regard.errors import DataError
 from regard.host.files import aside
+from regard.host.meter import Advance, ignore
 
 
-def write_spool(corpus: CorpusSpec, form: Form, root: Path, folder: Path, log: Log) -> tuple[str, dict[Split, int]]:
+def write_spool(
+    corpus: CorpusSpec, form: Form, root: Path, folder: Path, log: Log, advance: Advance = ignore
+) -> tuple[str, dict[Split, int]]:
     """Write each split as JSON lines, whatever it came from; the digest of it all, and how many samples there are.
 
     One reading, so that standard input will do, and a generator isn't run twice.
@@ -38,6 +41,7 @@ def write_spool(corpus: CorpusSpec, form: Form, root: Path, folder: Path, log: L
                 hashed.update(json.dumps(said, ensure_ascii=False).encode())
                 file.write(json.dumps(packed, ensure_ascii=False) + "\n")
                 counts[split] += 1
+                advance()
         if not counts[split]:
             raise DataError(f"{split}: no sample can be used: {log.summary()}", "check the corpus's files")
     return hashed.hexdigest(), counts

@@ -81,7 +81,7 @@ class Translator(Pipeline):
     2
     """
 
-    usage: ClassVar[str] = "translate {} < FILE"
+    usage: ClassVar[str] = 'translate {} "…"'
     model: Model | Ensemble
     source: Tokenizer
     target: Tokenizer
@@ -170,8 +170,7 @@ class Translator(Pipeline):
         if settings.max_tokens is None:
             settings = settings.replace(max_tokens=self.search.max_tokens)
         told = self.generation
-        never = told.never if self.foreign else special_tokens(self.target)
-        demands = (wishes or Wishes()).demands(len(sources), self.target, never)
+        demands = (wishes or Wishes()).demands(len(sources), self.target, self._never)
         demands.banned = [*demands.banned, *told.banned]
         demands.not_first, demands.opening, demands.closing = told.not_first, told.opening, told.closing
         demands.counts_read = self.foreign
@@ -210,6 +209,15 @@ class Translator(Pipeline):
         if "beam" not in given:
             usual["beam"] = max(usual["beam"], int(given.get("best", 1)))
         return Search.parse(usual).heed(given)
+
+    def insist_on_wishes(self, wishes: Wishes) -> None:
+        """Refuse words that the model can't write, before there is a text."""
+        wishes.demands(1, self.target, self._never)
+
+    @property
+    def _never(self) -> Sequence[int]:
+        """The tokens that aren't text."""
+        return self.generation.never if self.foreign else special_tokens(self.target)
 
     def read(self, source: Sequence[int]) -> list[int]:
         """A source's tokens as the encoder reads them, with what stands around them."""

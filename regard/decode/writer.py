@@ -97,10 +97,9 @@ class Stream(Request):
     """One prompt and its continuations on their way, row by row."""
 
     def __init__(
-        self, writer: Writer, prompt: str, settings: Search, stops: Sequence[str], samples: int, slide: bool
+        self, writer: Writer, prompt: list[int], settings: Search, stops: Sequence[str], samples: int, slide: bool
     ) -> None:
-        self.writer, self.slide = writer, slide
-        self.prompt = writer.read(prompt, slide)
+        self.writer, self.slide, self.prompt = writer, slide, prompt
         told = writer.generation
         least, most = told.minimum(len(self.prompt)), told.most(len(self.prompt))
         most = max(MOST, least) if most is None else most
@@ -188,7 +187,7 @@ class Writer(Pipeline):
     True
     """
 
-    usage: ClassVar[str] = 'generate {} --prompt "…"'
+    usage: ClassVar[str] = 'generate {} "…"'
     model: Model
     tokenizer: Tokenizer
     context: int | None = None  # tokens that it can look back on; None: no limit
@@ -243,16 +242,11 @@ class Writer(Pipeline):
         if settings.beam > 1:
             raise InputError(f"beam {settings.beam}: text is written token by token, greedily or by chance", "beam=1")
         check_texts(stop, 'stop=["\\n\\n"]')
-        return Stream(self, prompt, settings, [text for text in stop if text], samples, slide)
+        return Stream(self, self.read(prompt, slide), settings, [text for text in stop if text], samples, slide)
 
     def read(self, prompt: str, slide: bool = False) -> list[int]:
         """The prompt's tokens; one that is too long is an error, unless it may be cut."""
-        check_text(prompt, "one prompt at a time")
-        if self.foreign and prompt:
-            # a prompt for a model from elsewhere may be in its chat format, whose turns are special tokens
-            tokens = self.tokenizer.obey(prompt, self.tokenizer.controls, framed=True)
-        else:
-            tokens = [self.tokenizer.begin, *self.tokenizer.encode([prompt])[0]]
+        tokens = self.encode(prompt)
         if self.context is not None and len(tokens) > self.context:
             if not slide:
                 raise InputError(
@@ -261,6 +255,14 @@ class Writer(Pipeline):
                 )
             tokens = tokens[-self.context :]
         return tokens
+
+    def encode(self, prompt: str) -> list[int]:
+        """The prompt's tokens, however many they are."""
+        check_text(prompt, "one prompt at a time")
+        if self.foreign and prompt:
+            # a prompt for a model from elsewhere may be in its chat format, whose turns are special tokens
+            return self.tokenizer.obey(prompt, self.tokenizer.controls, framed=True)
+        return [self.tokenizer.begin, *self.tokenizer.encode([prompt])[0]]
 
     def room(self, prompt: int, maximum: int) -> int:
         """Positions to allocate ahead."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import mmap
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,13 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from safetensors import safe_open
-from safetensors.torch import save
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PIECE = 16 * 2**20  # bytes that one processor digests at a time
 Piece = tuple[int, str]  # its size and its digest
+LARGEST_HEADER = 100_000_000  # bytes, as the format has it
 ALIGNED = 64  # bytes, as torch aligns: the last digits of a product depend on where its matrix begins
 
 
@@ -42,8 +47,20 @@ def list_tensors(path: Path) -> list[str]:
         return list(file.keys())
 
 
+def count_numbers(path: Path) -> int:
+    """How many numbers a file's tensors hold, by its header: nothing else is read, and torch isn't needed."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if size > LARGEST_HEADER:
+            raise ValueError(f"a header of {size} bytes")
+        header = json.loads(file.read(size))
+    return sum(math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__")
+
+
 def pack_tensors(tensors: Mapping[str, Tensor]) -> tuple[bytes, memoryview]:
     """A safetensors file in two pieces, a header and the data, which begins where mapped tensors are aligned."""
+    from safetensors.torch import save
+
     content = save(dict(tensors))
     size = int.from_bytes(content[:8], "little")
     padding = b" " * (-(8 + size) % ALIGNED)  # the format lets a header end in spaces

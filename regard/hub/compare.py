@@ -23,6 +23,7 @@ from regard.decode.prompted import Prompted
 from regard.decode.translator import Translator
 from regard.decode.writer import Writer
 from regard.errors import InputError, Mismatch
+from regard.host.meter import Advance, ignore
 from regard.hub.check import largest_difference, reference
 from regard.hub.load import import_folder
 from regard.tasks.bundle import Bundle
@@ -81,7 +82,7 @@ class Comparison:
             raise Mismatch(f"{folder}: no text could be compared with transformers: {self.failure}")
 
 
-def compare(folder: Path, given: Bundle) -> Comparison:
+def compare(folder: Path, given: Bundle, advance: Advance = ignore) -> Comparison:
     """Compare a folder as transformers reads it with itself as it is read here, or with the run that it came from."""
     arrived = import_folder(folder)
     theirs = reference(folder, arrived)
@@ -107,6 +108,7 @@ def compare(folder: Path, given: Bundle) -> Comparison:
             refused = error
             continue
         count += 1
+        advance()
         if found is not None:
             return Comparison(gap, count, found)
     return Comparison(gap, count, None, None if count or refused is None else refused.message)

@@ -25,6 +25,7 @@ from regard.core.spec import Spec, explain_unknown
 from regard.data.origin import Origin, content_of, follow_link
 from regard.data.tokenizer import Tokenizer
 from regard.errors import CheckpointError
+from regard.host.meter import Advance, ignore
 from regard.hub.table import Problems, Table
 from regard.hub.words import tokenizers
 from regard.models import Family, Settings, families
@@ -206,7 +207,7 @@ def finite(tensor: Tensor) -> bool:
     return all(bool(torch.isfinite(piece).all()) for piece in (tensor.split(rows) if tensor.dim() else (tensor,)))
 
 
-def import_folder(folder: Path) -> Imported:
+def import_folder(folder: Path, advance: Advance = ignore) -> Imported:
     """A model from a folder, its weights where they are on disk."""
     config = read_json(folder / "config.json")
     weights = Weights(shards(folder, config))
@@ -222,6 +223,7 @@ def import_folder(folder: Path) -> Imported:
             problems.add("types that aren't computed with here", f"{name} {dtype}")
         elif not finite(weights(name)):
             problems.add("values that aren't finite", name)
+        advance()
     for one, other in table.copies(there):
         if other in there and not torch.equal(weights(one), weights(other)):
             problems.add("copies that differ from what they must equal", f"{one} and {other}")

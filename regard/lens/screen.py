@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -14,10 +14,13 @@ from rich.text import Text
 from regard.host.machine import BUSY, Load, peak_memory
 from regard.train.listener import Listener, Step
 from regard.train.moment import Moment
-from regard.train.spec import TrainSpec
+
+if TYPE_CHECKING:
+    from regard.train.spec import TrainSpec
 
 PLAIN = 15.0  # seconds between lines where nothing can be drawn over
 SMOOTH = 0.95
+STEP = ("step", "loss", "rate", "gradient", "tokens", "seconds", "tokens_per_second")  # what every entry of one has
 
 
 class Screen(Listener):
@@ -41,6 +44,9 @@ class Screen(Listener):
         self.told = time.monotonic()
         if moment.step:
             self.console.print(f"going on from step {moment.step:,}")
+        self._go_live()
+
+    def _go_live(self) -> None:
         if self.console.is_terminal:
             self.live = Live(Text(""), console=self.console, transient=True, auto_refresh=False)
             self.live.start()
@@ -52,6 +58,10 @@ class Screen(Listener):
             return
         self.told = now
         line = self.line(step, moment)
+        self.draw(line)
+
+    def draw(self, line: str) -> None:
+        """Show how far it is: over the line before, where that can be done."""
         if self.live:
             self.live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
         else:
@@ -59,16 +69,19 @@ class Screen(Listener):
 
     def line(self, step: Step, moment: Moment) -> str:
         """What matters most first: a narrow terminal cuts the rest off."""
-        progress = moment.progress(self.spec)
         speed = (moment.tokens - self.first) / max(moment.seconds - self.resumed, 1e-9)
-        left = moment.seconds * (1 - progress) / progress if progress else 0.0
         others = self.load.look()
-        costs = "".join(f"  {name} {value:.2f}" for name, value in step.costs.items())
         beside = f" (busy: others use {others:.1f} cores)" if others >= BUSY else ""
+        told = self.describe(step, moment.progress(self.spec), f"{speed:,.0f} tokens/s{beside}")
+        return f"{told}  {peak_memory() / 2**20:,.0f} MB"
+
+    def describe(self, step: Step, progress: float, speed: str) -> str:
+        """A step, for whoever watches it."""
+        left = step.seconds * (1 - progress) / progress if progress else 0.0
+        costs = "".join(f"  {name} {value:.2f}" for name, value in step.costs.items())
         return (
             f"step {step.step:,}  loss {self.loss:.3f}  {progress:.0%}  {clock(left)} left  "
-            f"{speed:,.0f} tokens/s{beside}  rate {step.rate:.2e}  gradient {step.gradient:.2f}{costs}  "
-            f"{peak_memory() / 2**20:,.0f} MB"
+            f"{speed}  rate {step.rate:.2e}  gradient {step.gradient:.2f}{costs}"
         )
 
     def on_evaluation_start(self, moment: Moment) -> None:
@@ -79,15 +92,56 @@ class Screen(Listener):
         floats = {name: value for name, value in measures.items() if isinstance(value, float)}
         shown = {name: value for name, value in floats.items() if not name.endswith(("_low", "_high"))}
         if not self.header:
-            self.console.print("".join(f"{name:>15}" for name in ("step", "time", *shown)), soft_wrap=True)
+            self.console.print("".join(f"{name:>{width(name)}}" for name in ("step", "time", *shown)), soft_wrap=True)
             self.header = True
-        cells = [f"{moment.step:,}", clock(moment.seconds), *(f"{value:.4g}" for value in shown.values())]
-        self.console.print("".join(f"{cell:>15}" for cell in cells) + ("  best" if best else ""), soft_wrap=True)
+        cells = {"step": f"{moment.step:,}", "time": clock(moment.seconds)}
+        cells |= {name: f"{value:.4g}" for name, value in shown.items()}
+        row = "".join(f"{cell:>{width(name)}}" for name, cell in cells.items())
+        self.console.print(row + ("  best" if best else ""), soft_wrap=True)
 
     def on_end(self, moment: Moment) -> None:
+        self._end()
+
+    def _end(self) -> None:
         if self.live:
             self.live.stop()
             self.live = None
+
+
+class Replay(Screen):
+    """The same of a run that another process trains, as its journal tells it."""
+
+    entry: Mapping[str, Any] | None = None  # the last step, until it is shown
+
+    def __enter__(self) -> Self:
+        self._go_live()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def hear(self, entry: Mapping[str, Any]) -> None:
+        """One entry: an evaluation is a row; a step waits until it is to be shown, since thousands may come at once."""
+        if entry["event"] == "step":
+            self.entry = entry
+            loss = float(entry["loss"])
+            self.loss = loss if self.loss is None else SMOOTH * self.loss + (1 - SMOOTH) * loss
+        elif entry["event"] == "evaluation":
+            measures = {name: value for name, value in entry.items() if name not in ("seconds", "best")}
+            self.on_evaluation(Moment(step=entry["step"], seconds=entry["seconds"]), measures, bool(entry["best"]))
+
+    def show_step(self) -> None:
+        """The step that was heard of last."""
+        if self.entry is not None:
+            step = Step(**{name: self.entry[name] for name in STEP}, costs=self.entry.get("costs", {}))
+            speed = f"{step.tokens / max(step.seconds, 1e-9):,.0f} tokens/s"
+            self.draw(self.describe(step, float(self.entry.get("progress", 0.0)), speed))
+            self.entry = None
+
+
+def width(name: str) -> int:
+    """Of a column: the tables of most tasks fit 80 letters."""
+    return max(len(name) + 2, 9)
 
 
 def clock(seconds: float) -> str:

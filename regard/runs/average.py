@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from regard.errors import CheckpointError
+from regard.host.meter import SILENT, Advance, Meter, ignore
 from regard.runs.folder import Run
 from regard.runs.load import read_weights
 from regard.runs.resolve import list_best_steps
 from regard.train.checkpoint import Checkpoint, Store, verify
 
 
-def average(folder: Path, last: int = 0, best: int = 0) -> tuple[Checkpoint, list[int]]:
+def average(folder: Path, last: int = 0, best: int = 0, meter: Meter = SILENT) -> tuple[Checkpoint, list[int]]:
     """Write the mean of the last or of the best checkpoints to `RUN@average`; the steps that it is made of."""
     store = Run.open(folder).store
     chosen = _best(store, best) if best else store.list_steps()[-last:]
@@ -27,8 +28,14 @@ def average(folder: Path, last: int = 0, best: int = 0) -> tuple[Checkpoint, lis
             f"{folder}: {wanted} checkpoints are asked for and {len(chosen)} are there: {setting} says how many stay",
             f"{fewer}{setting}={wanted} when it is trained",
         )
-    checkpoints = [verify(found.path) for found in chosen]
-    tensors = mean([read_weights(found) for found in checkpoints])
+    checkpoints = []
+    with meter.watch("reading checkpoints", len(chosen)) as advance:
+        for found in chosen:
+            checkpoints.append(verify(found.path))
+            advance()
+    parts = [read_weights(found) for found in checkpoints]
+    with meter.watch("averaging, weights", len(parts[-1])) as advance:
+        tensors = mean(parts, advance)
     steps = [found.step for found in checkpoints]
     newest = checkpoints[-1]
     names = sorted(path.name for path in newest.path.glob("*.json") if path.name.startswith(("tokenizer", "lexicon")))
@@ -45,7 +52,7 @@ def _best(store: Store, count: int) -> list[Checkpoint]:
     return sorted(best[:count], key=lambda item: item.step)
 
 
-def mean(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+def mean(parts: list[dict[str, Tensor]], advance: Advance = ignore) -> dict[str, Tensor]:
     """The mean of tensors by name, added up in double precision; whole numbers are the last part's."""
     found: dict[str, Tensor] = {}
     for name, last in parts[-1].items():
@@ -54,4 +61,5 @@ def mean(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
             found[name] = total.to(last.dtype)
         else:
             found[name] = last
+        advance()
     return found

@@ -13,6 +13,7 @@ from regard.core.spec import choose_kind
 from regard.data.lexicon import Lexicon
 from regard.errors import RegardError
 from regard.host.files import write
+from regard.host.meter import SILENT, Meter
 from regard.hub.compare import Comparison, compare
 from regard.hub.fetch import fetch
 from regard.hub.load import Imported, import_folder
@@ -38,13 +39,14 @@ class Import:
     run: str | None = None  # where it was kept
 
 
-def bring(noun: str, out: Path | None, check: bool) -> Import:
+def bring(noun: str, out: Path | None, check: bool, meter: Meter = SILENT) -> Import:
     """Read a folder in Hugging Face layout, downloaded first if wanted, and compare it with transformers if wanted."""
     folder = Path(noun)
     if noun.startswith("hf:"):
         name = noun.removeprefix("hf:")
-        folder = fetch(name, Path(name.rpartition("/")[2]))
-    arrived = import_folder(folder)
+        folder = fetch(name, Path(name.rpartition("/")[2]))  # its library shows what is downloaded
+    with meter.watch(f"reading {folder}, tensors") as advance:
+        arrived = import_folder(folder, advance)
     model, plan = arrived.model, arrived.plan
     facts = Import(
         str(folder),
@@ -55,9 +57,11 @@ def bring(noun: str, out: Path | None, check: bool) -> Import:
         arrived.unused,
     )
     if check:
-        facts.checked = compare(folder, load_bundle(str(folder), "cpu"))
+        with meter.watch("comparing with transformers, texts") as advance:
+            facts.checked = compare(folder, load_bundle(str(folder), "cpu"), advance)
     if out is not None:
-        facts.run = str(keep(arrived, out))
+        with meter.watch(f"writing {out}"):
+            facts.run = str(keep(arrived, out))
     return facts
 
 
@@ -128,11 +132,16 @@ class Export:
     next: str = ""  # what one may type now
 
 
-def send(noun: str, to: str, place: Path, check: bool = False) -> Export:
+def send(noun: str, to: str, place: Path, check: bool = False, meter: Meter = SILENT) -> Export:
     """Write a model for others, in the format that `to` names, and compare it with what they make of it, if wanted."""
     target = choose_kind(TargetSpec, to, "--to")
     if check:
         target.insist_on_check()
     given = load_bundle(noun)
-    files = [str(path) for path in target.write(given, noun, place)]
-    return Export(to, files, target.check(given, place) if check else None, target.suggest_next(place))
+    with meter.watch(f"writing {place}"):
+        files = [str(path) for path in target.write(given, noun, place)]
+    checked = None
+    if check:
+        with meter.watch("comparing with transformers"):
+            checked = target.check(given, place)
+    return Export(to, files, checked, target.suggest_next(place))

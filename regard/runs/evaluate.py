@@ -16,6 +16,7 @@ from regard.data.sample import Form, Sample
 from regard.decode.search import Search
 from regard.decode.translator import Translator, ensemble
 from regard.errors import DataError, InputError, warn
+from regard.host.meter import SILENT, Meter
 from regard.host.output import check_file
 from regard.runs.folder import Run
 from regard.runs.load import insist_on_kind, load_bundle, load_translator
@@ -23,7 +24,7 @@ from regard.runs.resolve import RUN, split_noun
 from regard.runs.results import machine, read_page, record
 from regard.tasks.bundle import Bundle
 from regard.tasks.metrics.metric import MetricSpec
-from regard.tasks.task import TaskSpec
+from regard.tasks.task import Pulse, TaskSpec
 from regard.tasks.translation import TranslationTaskSpec, evaluate_translator, list_pairs
 from regard.train.listener import history
 
@@ -46,6 +47,7 @@ def evaluate(
     out: Path | None = None,
     page: Path | None = None,
     metrics: Sequence[str] = (),
+    meter: Meter = SILENT,
 ) -> Evaluation:
     """Every measure on a test set: files that are given, or what the first run kept for testing.
 
@@ -81,13 +83,17 @@ def evaluate(
             ]
         )
         search = translator.settings(how)
-        measures, texts = evaluate_translator(translator, list_pairs(samples), search, metrics=task.metrics)
+        with meter.watch("evaluating, batches of sentences") as advance:
+            measures, texts = evaluate_translator(
+                translator, list_pairs(samples), search, metrics=task.metrics, pulse=advance
+            )
         if measures["cut"]:
             warn(f"{measures['cut']} of {len(texts)} translations were cut by a limit; --set max_tokens=N allows more")
         return Evaluation(task, count, task.report_measures(measures, samples, texts), texts, search)
     if len(nouns) > 1:
         raise InputError(f"{nouns[1]}: only translators make an ensemble", "one run at a time")
-    return Evaluation(task, count, _measure(nouns[0], first, task, samples))
+    with meter.watch("evaluating, batches of samples") as advance:
+        return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance))
 
 
 def add_metrics(task: TaskSpec, kinds: Sequence[str], noun: str) -> TaskSpec:
@@ -101,12 +107,12 @@ def add_metrics(task: TaskSpec, kinds: Sequence[str], noun: str) -> TaskSpec:
     return task.replace(metrics=(*kept, *more))
 
 
-def _measure(noun: str, given: Bundle, task: TaskSpec, samples: Sequence[Sample]) -> dict[str, Any]:
+def _measure(noun: str, given: Bundle, task: TaskSpec, samples: Sequence[Sample], pulse: Pulse) -> dict[str, Any]:
     assert given.lexicon is not None
     pipeline = given.pipeline()
     task.insist_measurable(pipeline)  # before its labels are looked for in the samples
     check(samples, task, given.lexicon, noun)
-    return dict(task.measure(pipeline, samples))
+    return dict(task.measure(pipeline, samples, pulse))
 
 
 def _open(noun: str) -> Run | None:

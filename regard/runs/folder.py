@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,11 +28,13 @@ from regard.core.spec import show_value
 from regard.data.lexicon import Lexicon
 from regard.data.preparation import prepare
 from regard.data.prepared import REPORT, Prepared, discard, ours
-from regard.errors import Busy, CheckpointError, RegardError, SpecError
+from regard.errors import CheckpointError, RegardError, SpecError
 from regard.host.files import ASIDE, explain_disk_errors, remove, replace
 from regard.host.machine import device, versions
+from regard.host.meter import SILENT, Meter
 from regard.runs.assembly import Assembly
-from regard.runs.resolve import RUN, no_run
+from regard.runs.lock import LOCK, hold
+from regard.runs.resolve import IMPORT, MODEL, PREPARING, RUN, no_run
 from regard.runs.spec import RunSpec
 from regard.runs.start import Start, load_start
 from regard.runs.uses import insist_on_uses, load_uses, note_plugins
@@ -45,7 +46,7 @@ from regard.train.listener import Listener
 from regard.train.trainer import Archive, Trainer
 from regard.train.world import ALONE, World
 
-PREPARING = "preparing"  # is there while a run is being made: what stands beside it is ours
+STORES = ("start", "checkpoints", "average")
 MADE = "regard is making a run here: data, start and run.json beside this file are its own.\n"
 # what a run may change when it goes on; all else would make another run of it
 CHANGEABLE = ("train.", "device", "task.search.", "task.metrics")
@@ -80,7 +81,11 @@ class Run:
 
     @classmethod
     def begin(
-        cls, document: Document, report: Callable[[str], None] = lambda _: None, ready: Prepared | None = None
+        cls,
+        document: Document,
+        report: Callable[[str], None] = lambda _: None,
+        ready: Prepared | None = None,
+        meter: Meter = SILENT,
     ) -> Run:
         """Check everything, make the corpus ready, and write the folder; on a mistake nothing is left behind.
 
@@ -101,7 +106,7 @@ class Run:
                     raise RegardError(f"{folder / left}: files that aren't a run's are in it", "out=ANOTHER")
                 replace(folder / PREPARING, MADE.encode())
                 try:
-                    run._prepare(report, ready)
+                    run._prepare(report, ready, meter)
                 except BaseException:
                     run._clear()
                     for name in (PREPARING, "lock"):
@@ -116,7 +121,7 @@ class Run:
         """Insist that the folder is free: nothing is in it, or only what a killed process of ours left."""
         folder = self.folder
         if (folder / RUN).exists():
-            again = f"regard resume {quote(str(folder))}, or out=ANOTHER"
+            again = f"regard resume {quote(str(folder))}, or out=ANOTHER, or --force to replace it"
             raise RegardError(f"{folder}: a run is there already", again)
         if folder.exists() and not folder.is_dir():
             raise RegardError(f"{folder}: is there already and isn't a folder", "out=ANOTHER")
@@ -142,15 +147,9 @@ class Run:
 
     def discard(self) -> bool:
         """Delete the run, but nothing in its folder that it didn't write; whether the folder is gone."""
-        folder = self.folder
-        for name in ("start", "checkpoints", "average"):
-            Store(folder / name).discard()
-        discard(folder / "data")
-        remove(folder / "tensorboard", lambda name: name.startswith("events.out.tfevents."))
-        names = {RUN, "run.json", "metrics.jsonl", "lock", PREPARING}
-        return remove(folder, lambda name: name in names or _half_written(name))
+        return discard_run(self.folder)
 
-    def _prepare(self, report: Callable[[str], None], ready: Prepared | None) -> None:
+    def _prepare(self, report: Callable[[str], None], ready: Prepared | None, meter: Meter) -> None:
         """Make the corpus and the first model ready; the run file comes last, since a folder with it is a run."""
         origin = None if self.spec.start is None else load_start(self.spec.start)
         assembly = Assembly.make(self.spec, origin)
@@ -159,7 +158,7 @@ class Run:
             skip = lambda _, names: [name for name in names if not own(name)]  # noqa: E731
             shutil.copytree(ready.folder, self.folder / "data", ignore=skip)
         else:
-            self._prepared = self._read_corpus(assembly, origin, report)
+            self._prepared = self._read_corpus(assembly, origin, report, meter)
         lexicon = self.prepared().lexicon
         assembly = assembly.with_words(lexicon)
         if origin is None:
@@ -174,19 +173,21 @@ class Run:
         self._begun = trainer, generators(trainer.model.device)
         sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(len(part) for part in lexicon.words or ()))
         report(f"model: {count:,} parameters{', a vocabulary of ' if sizes else ''}{sizes}")
-        facts = {"versions": versions(), "data": self.prepared().digest, "config": self.digest}
-        facts["plugins"] = self._note_plugins(start, assembly.task)
+        facts: dict[str, Any] = {"versions": versions(), "data": self.prepared().digest, "config": self.digest}
+        facts |= {"plugins": self._note_plugins(start, assembly.task), "parameters": count}
         replace(self.folder / "run.json", json.dumps(facts, indent=1).encode())
         self.write()
 
-    def _read_corpus(self, assembly: Assembly, origin: Bundle | None, report: Callable[[str], None]) -> Prepared:
+    def _read_corpus(
+        self, assembly: Assembly, origin: Bundle | None, report: Callable[[str], None], meter: Meter
+    ) -> Prepared:
         spec, data = self.spec, self.folder / "data"
         known = borrow_lexicon(spec) if origin is None else origin.lexicon
         if known is not None and assembly.task.words:
             report(f"tokens: those of {spec.start or spec.tokenizer.like}")
         limits = (spec.batches.longest, Path(spec.data), data)
         fitted = lambda lexicon: assembly.with_words(lexicon).model  # noqa: E731
-        prepared, log = prepare(spec.corpus, assembly.task, spec.tokenizer, *limits, known, fitted)
+        prepared, log = prepare(spec.corpus, assembly.task, spec.tokenizer, *limits, known, fitted, meter)
         report(f"data: {log.summary()}")
         if log.reasons:
             report(f"data: every such line is in {data / REPORT}")
@@ -300,20 +301,19 @@ class Run:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other trainers out, for as long as this process lives."""
-        import fcntl
-
-        path = self.folder / "lock"
-        with path.open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                file.seek(0)
-                owner = file.read().strip() or "another process"
-                raise Busy(f"{self.folder}: {owner} is training in it", "wait for it, or out=ANOTHER") from None
-            file.truncate(0)
-            file.write(f"process {os.getpid()}")
-            file.flush()
+        with hold(self.folder):
             yield
+
+
+def discard_run(folder: Path) -> bool:
+    """Delete a run, whatever state it is in, but nothing that it didn't write; whether its folder is gone."""
+    for name in STORES:
+        Store(folder / name).discard()
+    discard(folder / "data")
+    remove(folder / "tensorboard", lambda name: name.startswith("events.out.tfevents."))
+    # its own file goes last: until then it can be seen that this is a run
+    remove(folder, lambda name: name in ("run.json", "metrics.jsonl", PREPARING) or _half_written(name))
+    return remove(folder, lambda name: name in (RUN, IMPORT, MODEL, LOCK))
 
 
 def _digest(tree: Mapping[str, Any]) -> str:

@@ -1,14 +1,14 @@
 """Searching a corpus by meaning: its lines as vectors, and those that are nearest to a query's.
 
-An index is a folder: the lines, their vectors, and which model made them. `regard embed RUN FILE --index FOLDER` writes
-one; a plain file of lines will do too, and is embedded on the way.
+An index is a folder: the lines, their vectors, and which model made them. `regard embed RUN --file FILE --index FOLDER`
+writes one; a plain file of lines will do too, and is embedded on the way.
 """
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from regard.data.lines import texts
 from regard.errors import CheckpointError, InputError, warn
+from regard.host.meter import SILENT, Meter
 from regard.host.output import check_place, put
 from regard.runs.load import insist_on_kind, load_as, load_bundle
 from regard.runs.resolve import split_noun
@@ -25,6 +26,7 @@ from regard.tasks.embedding import Embedder, EmbeddingTaskSpec
 from regard.tasks.vector import DOCUMENT, QUERY, unit
 
 ABOUT, LINES, VECTORS = "index.json", "lines.jsonl", "vectors.npy"
+WINDOW = 512  # lines that are read together
 WANTS = "only an encoder, or what learned to embed, makes vectors"
 
 
@@ -52,11 +54,16 @@ def embedder(noun: str) -> Embedder:
 Numbered = tuple[int, str]  # a line and its number in its file
 
 
-def documents(pipeline: Embedder, lines: list[Numbered], cut: bool, prompt: str | None = None) -> Tensor:
-    """The vectors of lines that will be searched, each after this prompt, or the one that the model has for them."""
+def documents(pipeline: Embedder, lines: list[Numbered], cut: bool, meter: Meter = SILENT) -> Tensor:
+    """The vectors of lines that will be searched, each after the prompt that the model has for them."""
     pipeline.recipe.insist_on_cosines()
-    chosen = pipeline.recipe.prompt(DOCUMENT) if prompt is None else prompt
-    return pipeline.embed([line for _, line in lines], prompt=chosen, cut=cut)
+    with meter.watch("making vectors", len(lines)) as advance:
+        pieces = []
+        for first in range(0, len(lines), WINDOW):
+            group = [line for _, line in lines[first : first + WINDOW]]
+            pieces.append(pipeline.embed(group, prompt=pipeline.recipe.prompt(DOCUMENT), cut=cut))
+            advance(len(group))
+    return torch.cat(pieces)
 
 
 def number_lines(lines: Iterable[str]) -> list[Numbered]:
@@ -64,15 +71,11 @@ def number_lines(lines: Iterable[str]) -> list[Numbered]:
     return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def index(noun: str, lines: Iterable[str], folder: Path, cut: bool = False, prompt: str | None = None) -> list[Path]:
-    """Write lines and their vectors to a folder; `prompt`: the name of one that stands before each line."""
+def write_index(noun: str, lines: Sequence[Numbered], vectors: Tensor, folder: Path) -> list[Path]:
+    """Write lines, their vectors and the name of the model that made them to a folder."""
     check_index(folder)
-    kept = number_lines(lines)
-    if not kept:
-        raise InputError("there is nothing to index: no line has text in it")
-    vectors = documents(embedder(noun), kept, cut, prompt)
     put(folder / VECTORS, array(vectors))
-    put(folder / LINES, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in kept).encode())
+    put(folder / LINES, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in lines).encode())
     name, which = split_noun(noun)
     put(folder / ABOUT, json.dumps({"model": str(Path(name).absolute()) + (f"@{which}" if which else "")}).encode())
     return [folder / name for name in (VECTORS, LINES, ABOUT)]
@@ -92,7 +95,9 @@ def array(vectors: Tensor) -> bytes:
     return content.getvalue()
 
 
-def search(corpus: Path, query: str, model: str | None, best: int, cut: bool = False) -> list[Hit]:
+def search(
+    corpus: Path, query: str, model: str | None, best: int, cut: bool = False, meter: Meter = SILENT
+) -> list[Hit]:
     """The lines of an index, or of a file, that are nearest to a query."""
     if not query.strip():
         raise InputError("the query is empty")
@@ -106,7 +111,7 @@ def search(corpus: Path, query: str, model: str | None, best: int, cut: bool = F
         lines = number_lines(texts([str(corpus)]))
         if not lines:
             raise InputError(f"{corpus}: there is nothing in it")
-        vectors = documents(pipeline, lines, cut)
+        vectors = documents(pipeline, lines, cut, meter)
     pipeline.recipe.insist_on_cosines()
     wanted = pipeline.embed([query], prompt=pipeline.recipe.prompt(QUERY), cut=cut)[0]
     if wanted.shape[0] != vectors.shape[1]:
@@ -128,12 +133,12 @@ def _read(folder: Path) -> tuple[str, list[Numbered], Tensor]:
         whole = whole and vectors.dtype == np.float32 and bool(np.isfinite(vectors).all())
     except FileNotFoundError as error:
         raise CheckpointError(
-            f"{folder}: not an index, {error.filename} is missing", "regard embed RUN FILE --index"
+            f"{folder}: not an index, {error.filename} is missing", "regard embed RUN --file FILE --index"
         ) from None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         whole = False
     if not whole:
         raise CheckpointError(
-            f"{folder}: damaged, its files don't make an index", "regard embed RUN FILE --index ANOTHER"
+            f"{folder}: damaged, its files don't make an index", "regard embed RUN --file FILE --index ANOTHER"
         )
     return noun, lines, torch.from_numpy(vectors)

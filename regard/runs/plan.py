@@ -23,6 +23,7 @@ from regard.data.log import Log
 from regard.data.preparation import prepare
 from regard.data.sample import Form, Sample
 from regard.host.machine import device, peak_memory
+from regard.host.meter import SILENT, Advance, Meter, ignore
 from regard.runs.assembly import Assembly
 from regard.runs.folder import borrow_lexicon
 from regard.runs.spec import RunSpec
@@ -87,14 +88,16 @@ class Clock(Listener):
         self.times = [time.perf_counter()]
         self.tokens = [0]
         self.shares = [0.0]
+        self.advance: Advance = ignore
 
     def on_step(self, step: Step, moment: Moment) -> None:
         self.times.append(time.perf_counter())
         self.tokens.append(moment.tokens)
         self.shares.append(moment.epoch + moment.share)
+        self.advance()
 
 
-def plan(document: Document) -> Forecast:
+def plan(document: Document, meter: Meter = SILENT) -> Forecast:
     """Measure a few steps of a run and reckon the rest."""
     load_uses(document)
     spec = RunSpec.parse(document.tree, document.where)
@@ -105,7 +108,7 @@ def plan(document: Document) -> Forecast:
         known = borrow_lexicon(spec) if origin is None else origin.lexicon
         limits = (spec.batches.longest, Path(spec.data), Path(folder))
         fitted = lambda lexicon: assembly.with_words(lexicon).model  # noqa: E731
-        prepared, _ = prepare(sampled, assembly.task, spec.tokenizer, *limits, known, fitted)
+        prepared, _ = prepare(sampled, assembly.task, spec.tokenizer, *limits, known, fitted, meter)
         # a sample has fewer words than the corpus; the model gets as many as the run will have at most
         new = spec.tokenizer.like is None and origin is None
         learned = assembly.task.words and spec.tokenizer.pieces in LEARNED and new
@@ -115,14 +118,16 @@ def plan(document: Document) -> Forecast:
         model = model_spec.build().to(device(spec.device))
         clock = Clock()
         measuring = spec.train.replace(steps=None, epochs=None, tokens=None, minutes=SECONDS / 60, evaluate=0)
-        Trainer(model, assembly.task.build(prepared, spec.batches, spec.seed), measuring, [clock]).run()
+        with meter.watch("measuring, steps") as advance:
+            clock.advance = advance
+            Trainer(model, assembly.task.build(prepared, spec.batches, spec.seed), measuring, [clock]).run()
         samples = len(prepared)
     first = min(WARM, len(clock.times) - 2)
     elapsed = clock.times[-1] - clock.times[first]
     steps = (len(clock.times) - 1 - first) / elapsed
     tokens = (clock.tokens[-1] - clock.tokens[first]) / elapsed
     speed = (clock.shares[-1] - clock.shares[first]) * samples / elapsed  # samples a second
-    total = _count(spec) if spec.train.epochs else None
+    total = _count(spec, meter) if spec.train.epochs else None
     budgets = [
         spec.train.steps / steps if spec.train.steps else None,
         spec.train.tokens / tokens if spec.train.tokens else None,
@@ -136,5 +141,10 @@ def plan(document: Document) -> Forecast:
     return Forecast(drawn.tree.name, drawn.parameters, state, where, peak_memory(), tokens, steps, total, seconds)
 
 
-def _count(spec: RunSpec) -> int:
-    return sum(1 for _ in spec.corpus.samples(spec.task.form, "train", Path(spec.data), Log("skip")))
+def _count(spec: RunSpec, meter: Meter) -> int:
+    count = 0
+    with meter.watch("counting the corpus") as advance:
+        for _ in spec.corpus.samples(spec.task.form, "train", Path(spec.data), Log("skip")):
+            count += 1
+            advance()
+    return count

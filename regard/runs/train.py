@@ -14,9 +14,11 @@ from regard.data.prepared import Prepared
 from regard.errors import CheckpointError
 from regard.host.files import explain_disk_errors
 from regard.host.machine import give_way
+from regard.host.meter import SILENT, Meter
 from regard.lens.screen import Screen
 from regard.runs.folder import Run
 from regard.runs.load import load
+from regard.runs.removal import replace_run
 from regard.runs.resolve import RUN
 from regard.train.listener import Board, Journal, Listener
 from regard.train.trainer import Report as Ending
@@ -61,9 +63,17 @@ def train(
     report: Report = ignore,
     ready: Prepared | None = None,
     listeners: Sequence[Listener] = (),
+    *,
+    force: bool = False,
+    meter: Meter = SILENT,
 ) -> TrainedRun:
-    """Begin a run and train it to its end; `ready`: a corpus that another run has made ready, to be copied."""
-    return _train(Run.begin(document, report, ready), report, listeners)
+    """Begin a run and train it to its end.
+
+    `ready`: a corpus that another run has made ready, to be copied; `force`: a run that is there already is replaced.
+    """
+    if force:
+        return _train(replace_run(document, report, meter), report, listeners)
+    return _train(Run.begin(document, report, ready, meter), report, listeners)
 
 
 def resume(

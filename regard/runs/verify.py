@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.data.prepared import Prepared
+from regard.host.meter import SILENT, Advance, Meter
 from regard.runs.folder import Run
 from regard.train.checkpoint import Checkpoint, Store
 from regard.train.listener import Listener, Step
@@ -35,26 +36,34 @@ class Proof:
 class Losses(Listener):
     """Every loss, to the last bit."""
 
-    def __init__(self) -> None:
+    def __init__(self, advance: Advance) -> None:
         self.found: list[str] = []
+        self.advance = advance
 
     def on_step(self, step: Step, moment: Moment) -> None:
         self.found.append(f"{step.step} {step.loss.hex()} {step.gradient.hex()}")
+        self.advance()
 
 
-def verify(folder: Path, steps: int = 20) -> Proof:
+def verify(folder: Path, steps: int = 20, meter: Meter = SILENT) -> Proof:
     """Train so many steps of a run's own settings straight, and again with a break in the middle."""
     run = Run.open(folder)
     prepared = run.prepared()
-    with tempfile.TemporaryDirectory(prefix="regard-verify-") as place:
-        straight = _digests(*_train(run, prepared, Store(Path(place) / "straight"), [steps]))
-        resumed = _digests(*_train(run, prepared, Store(Path(place) / "resumed"), [max(1, steps // 2), steps]))
+    with (
+        tempfile.TemporaryDirectory(prefix="regard-verify-") as place,
+        meter.watch("verifying, steps", 2 * steps) as advance,
+    ):
+        losses = Losses(advance), Losses(advance)
+        straight = _digests(*_train(run, prepared, Store(Path(place) / "straight"), [steps], losses[0]))
+        stops = [max(1, steps // 2), steps]
+        resumed = _digests(*_train(run, prepared, Store(Path(place) / "resumed"), stops, losses[1]))
     return Proof(steps, straight, resumed)
 
 
-def _train(run: Run, prepared: Prepared, store: Store, stops: list[int]) -> tuple[Checkpoint, list[str]]:
+def _train(
+    run: Run, prepared: Prepared, store: Store, stops: list[int], losses: Losses
+) -> tuple[Checkpoint, list[str]]:
     """Train to each stop in turn, every time from what the last one left on disk and from nothing else."""
-    losses = Losses()
     for stop in stops:
         # the budget is the last stop's, so that the schedule is the same; the break comes by other means
         budget = {"steps": stops[-1], "epochs": None, "tokens": None, "minutes": None, "patience": 0}

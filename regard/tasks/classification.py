@@ -112,8 +112,10 @@ class ClassificationTaskSpec(TaskSpec):
                 f"the head gives {gives}, and eval measures one label of several", "regard classify --json"
             )
 
-    def measure(self, pipeline: Classifier, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        return pipeline.measure(samples)
+    def measure(
+        self, pipeline: Classifier, samples: Sequence[Sample], pulse: Pulse = lambda: None
+    ) -> Mapping[str, Any]:
+        return pipeline.measure(samples, pulse)
 
 
 @dataclass
@@ -226,7 +228,7 @@ class Classifier(Pipeline):
     2
     """
 
-    usage: ClassVar[str] = "classify {} FILE"
+    usage: ClassVar[str] = 'classify {} "…"'
     model: Model
     lexicon: Lexicon
     output: Output = "softmax"  # sigmoid: each label by itself; none: the scores are the answer

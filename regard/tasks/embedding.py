@@ -72,8 +72,8 @@ class EmbeddingTaskSpec(TaskSpec):
         recipe = Recipe.read(origin) if lexicon.foreign else Recipe()
         return Embedder(network, lexicon.tokenizer, lexicon.foreign, recipe)
 
-    def measure(self, pipeline: Embedder, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        return match_pairs(pipeline, samples)
+    def measure(self, pipeline: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
+        return match_pairs(pipeline, samples, pulse)
 
 
 @dataclass

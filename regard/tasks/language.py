@@ -97,8 +97,10 @@ class LanguageTaskSpec(DocumentTaskSpec):
         told.insist_on_a_prompt()
         return Writer(network, lexicon.tokenizer, context, lexicon.foreign, USUAL.replace(**told.search), told)
 
-    def measure(self, pipeline: Writer | Embedder, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        return assess(pipeline.model, pipeline.tokenizer, samples, self)
+    def measure(
+        self, pipeline: Writer | Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None
+    ) -> Mapping[str, Any]:
+        return assess(pipeline.model, pipeline.tokenizer, samples, self, pulse)
 
 
 @dataclass

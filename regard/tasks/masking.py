@@ -72,8 +72,8 @@ class MaskingTaskSpec(DocumentTaskSpec):
     def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Filler:
         return Filler(network, lexicon.tokenizer, lexicon.foreign)
 
-    def measure(self, pipeline: Filler, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        return assess(pipeline.model, pipeline.tokenizer, samples, self)
+    def measure(self, pipeline: Filler, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
+        return assess(pipeline.model, pipeline.tokenizer, samples, self, pulse)
 
 
 @dataclass

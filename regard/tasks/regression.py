@@ -71,8 +71,8 @@ class RegressionTaskSpec(TaskSpec):
     def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Regressor:
         return Regressor(network)
 
-    def measure(self, pipeline: Regressor, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        return pipeline.measure(samples)
+    def measure(self, pipeline: Regressor, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
+        return pipeline.measure(samples, pulse)
 
 
 @dataclass

@@ -146,8 +146,8 @@ class TaggingTaskSpec(TaskSpec):
     def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Tagger:
         return Tagger(network, lexicon, self)
 
-    def measure(self, pipeline: Tagger, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        return pipeline.measure(samples)
+    def measure(self, pipeline: Tagger, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
+        return pipeline.measure(samples, pulse)
 
 
 def pieces(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer) -> list[tuple[list[int], list[int]]]:
@@ -279,7 +279,7 @@ class Tagger(Pipeline):
     2
     """
 
-    usage: ClassVar[str] = "tag {} FILE"
+    usage: ClassVar[str] = 'tag {} "…"'
     model: Model
     lexicon: Lexicon
     spec: TaggingTaskSpec
@@ -295,8 +295,13 @@ class Tagger(Pipeline):
                 "a list is taken for the words of one sentence, and one of these has a space in it",
                 "[tagger.tag(sentence) for sentence in sentences]",
             )
-        words = RAW.findall(sentence) if isinstance(sentence, str) else list(sentence)
+        words = self.cut_words(sentence) if isinstance(sentence, str) else list(sentence)
         return list(zip(words, self.tag_all([words])[0], strict=True)) if words else []
+
+    @staticmethod
+    def cut_words(text: str) -> list[str]:
+        """The words and signs of plain text."""
+        return RAW.findall(text)
 
     @torch.no_grad()
     def tag_all(self, sentences: Sequence[Sequence[str]], pulse: Pulse = lambda: None) -> list[list[str]]:

@@ -104,7 +104,7 @@ class TaskSpec(Spec):
     def insist_measurable(self, pipeline: Any) -> None:
         """Refuse what answers in a way that samples of this form can't measure."""
 
-    def measure(self, pipeline: Any, samples: Sequence[Sample]) -> Mapping[str, Any]:
+    def measure(self, pipeline: Any, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         """Every measure of a trained model on samples that it hasn't seen, with intervals."""
         raise NotImplementedError
 

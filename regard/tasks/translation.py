@@ -126,8 +126,10 @@ class TranslationTaskSpec(TaskSpec):
         """What there is to say of translations, by their measures."""
         return measures
 
-    def measure(self, pipeline: Translator, samples: Sequence[Sample]) -> Mapping[str, Any]:
-        measures, texts = evaluate_translator(pipeline, list_pairs(samples), metrics=self.metrics)
+    def measure(
+        self, pipeline: Translator, samples: Sequence[Sample], pulse: Pulse = lambda: None
+    ) -> Mapping[str, Any]:
+        measures, texts = evaluate_translator(pipeline, list_pairs(samples), metrics=self.metrics, pulse=pulse)
         return self.report_measures(measures, samples, texts)
 
 

@@ -18,10 +18,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
-from torch import Tensor
 
 from regard.errors import CheckpointError, Damage
 from regard.host.files import ASIDE, aside, explain_disk_errors, remove, sync, write
@@ -35,6 +34,9 @@ from regard.host.tensors import (
     pack_tensors,
     read_tensors,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FORMAT = 1
 MANIFEST, PART = "MANIFEST.json", "MANIFEST.part"
@@ -259,13 +261,18 @@ class Store:
 
 def discard(path: Path) -> bool:
     """Delete what a manifest, or the list that precedes it, says to be ours; whether the folder is gone."""
+    return remove(path, list_own(path).__contains__)
+
+
+def list_own(path: Path) -> set[str]:
+    """The names of a checkpoint's files, by its manifest or the list that precedes it."""
     listed: set[str] = set()
     for name in (MANIFEST, PART):
         try:
             listed |= {name, *manifest(path, name)["files"]}
         except CheckpointError:  # it isn't there, or was cut short
             listed |= {PART}
-    return remove(path, listed.__contains__)
+    return listed
 
 
 def verify(path: Path) -> Checkpoint:

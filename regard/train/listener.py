@@ -44,6 +44,9 @@ class Listener:
 
     def on_save(self, path: Path) -> None: ...
 
+    def on_finish(self, moment: Moment, reason: str) -> None:
+        """The run has come to its own end, by its budget or its patience; nothing stopped it."""
+
     def on_end(self, moment: Moment) -> None: ...
 
 
@@ -56,10 +59,12 @@ class Journal(Listener):
     def on_start(self, moment: Moment, spec: TrainSpec) -> None:
         """Forget what came after the checkpoint that a run goes on from: it will come again."""
         text = self.path.read_bytes() if self.path.exists() else b""
-        last = {"evaluation": moment.evaluated}  # a step may be saved before it is evaluated
+        # a step may be saved before it is evaluated; and a run that goes on isn't at its end
+        last = {"evaluation": moment.evaluated, "end": -1}
+        self.spec = spec
 
         def comes_again(line: bytes) -> bool:
-            entry = _entry(line)
+            entry = read_entry(line)
             return entry is not None and entry["step"] > last.get(entry["event"], moment.step)
 
         kept = [line + b"\n" for line in text.split(b"\n")[:-1] if not comes_again(line)]
@@ -70,10 +75,15 @@ class Journal(Listener):
 
     def on_step(self, step: Step, moment: Moment) -> None:
         told = {name: value for name, value in asdict(step).items() if name != "costs" or value}
+        told["progress"] = round(moment.progress(self.spec), 6)  # of its budget, which whoever follows can't know
         self.file.write(json.dumps({"event": "step"} | told) + "\n")
 
     def on_evaluation(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
         told = {"event": "evaluation", "step": moment.step, "seconds": moment.seconds, "best": best, **measures}
+        self.file.write(json.dumps(told) + "\n")
+
+    def on_finish(self, moment: Moment, reason: str) -> None:
+        told = {"event": "end", "step": moment.step, "seconds": moment.seconds, "reason": reason}
         self.file.write(json.dumps(told) + "\n")
 
     def on_end(self, moment: Moment) -> None:
@@ -81,16 +91,16 @@ class Journal(Listener):
 
 
 def history(path: Path) -> list[dict[str, Any]]:
-    """The lines of a journal. What can't be read is left out: a log must not stop those who use it."""
+    """The steps and evaluations of a journal. What can't be read is left out: a log must not stop those who use it."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}", "a run folder that was trained") from None
-    entries = (_entry(line) for line in content.split(b"\n"))
-    return [entry for entry in entries if entry is not None]
+    entries = (read_entry(line) for line in content.split(b"\n"))
+    return [entry for entry in entries if entry is not None and entry["event"] != "end"]
 
 
-def _entry(line: bytes) -> dict[str, Any] | None:
+def read_entry(line: bytes) -> dict[str, Any] | None:
     """What a line of a journal tells; None for a line that a crash or a disk has damaged."""
     try:
         entry = json.loads(line)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from regard.train.spec import TrainSpec
+if TYPE_CHECKING:
+    from regard.train.spec import TrainSpec
 
 
 @dataclass

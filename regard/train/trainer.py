@@ -105,6 +105,7 @@ class Trainer:
                 self._heed()
             self._settle()  # where time ran out since the last one
             self.save()
+            self._tell(lambda listener: listener.on_finish(self.moment, reason))
         return Report(reason, self.moment, self.measures)
 
     @contextmanager

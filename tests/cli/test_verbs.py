@@ -91,12 +91,12 @@ def test_translations_as_json_have_tokens_scores_and_attention(run: Path) -> Non
 
 def test_files_and_wishes(run: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("She sleeps.\nI like the cat.\n")
-    done = regard("translate", str(run), str(tmp_path / "in.txt"), "--prefix", "Le chat")
+    done = regard("translate", str(run), "--file", str(tmp_path / "in.txt"), "--prefix", "Le chat")
     assert all(line.startswith("Le chat") for line in done.stdout.splitlines())
     sampled = ["--set", "sample=true", "--set", "seed=3", "--beam", "1"]
-    draws = [regard("translate", str(run), str(tmp_path / "in.txt"), *sampled).stdout for _ in range(2)]
+    draws = [regard("translate", str(run), "--file", str(tmp_path / "in.txt"), *sampled).stdout for _ in range(2)]
     assert draws[0] == draws[1]
-    ensemble = regard("translate", str(run), str(tmp_path / "in.txt"), "--with", f"{run}@latest")
+    ensemble = regard("translate", str(run), "--file", str(tmp_path / "in.txt"), "--with", f"{run}@latest")
     assert ensemble.returncode == 0
 
 
@@ -124,10 +124,10 @@ def test_what_a_limit_cut_and_which_words_are_missing_is_told(run: Path) -> None
     lines = "She sleeps.\n\nI like the green cat.\n"
     words = ["--set", "max_tokens=1", "--set", "min_tokens=1", "--json"]
     done = typed(lines, "translate", str(run), *words)
-    assert "2 lines (numbers 1, 3): cut by a limit; --set max_tokens=N" in done.stderr
+    assert "2 texts (line 1, line 3): cut by a limit; --set max_tokens=N" in done.stderr
     assert [line.get("cut") for line in told(done)] == ["maximum", None, "maximum"]
     owed = typed(lines, "translate", str(run), *words, "--require", "la maison verte")
-    assert "2 lines (numbers 1, 3): a required word is missing" in owed.stderr
+    assert "2 texts (line 1, line 3): a required word is missing" in owed.stderr
     assert [line.get("met") for line in told(owed)] == [False, None, False]
     assert "cut by a limit" in regard("eval", str(run), "--set", "max_tokens=1", "--set", "min_tokens=1").stderr
 

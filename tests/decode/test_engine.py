@@ -164,7 +164,7 @@ def test_a_request_may_bring_another_when_it_has_its_turn(letters: Tokenizer) ->
                 engine.admit(second)
             return super().choose(turn)
 
-    first = Bringing(writer, "abc", writer.search.replace(max_tokens=5), [], 1, False)
+    first = Bringing(writer, writer.read("abc"), writer.search.replace(max_tokens=5), [], 1, False)
     engine.admit(first)
     turns: list[tuple[dict[int, Piece], Request]] = []
     while engine.busy:

@@ -137,10 +137,10 @@ def test_what_a_user_says_wins_and_what_nobody_says_is_the_models(tmp_path: Path
     assert pipeline.settings({"best": 4}).beam == 4
     assert pipeline.settings({"beam": 1, "alpha": 0.9}).alpha == 0.9
     (tmp_path / "in.txt").write_text("".join(f"{text}\n" for text in TEXTS))
-    plain = regard("translate", str(tmp_path / "one"), str(tmp_path / "in.txt"))
+    plain = regard("translate", str(tmp_path / "one"), "--file", str(tmp_path / "in.txt"))
     assert plain.returncode == 0, plain.stderr
     assert plain.stdout.splitlines() == [pipeline.translate(text).text for text in TEXTS]
-    greedy = regard("translate", str(tmp_path / "one"), str(tmp_path / "in.txt"), "--beam", "1")
+    greedy = regard("translate", str(tmp_path / "one"), "--file", str(tmp_path / "in.txt"), "--beam", "1")
     assert greedy.stdout.splitlines() == [pipeline.translate(text, beam=1).text for text in TEXTS]
 
 

@@ -93,17 +93,17 @@ def test_the_verb_prints_all_labels_that_hold_and_scores_without_labels(tmp_path
     (tmp_path / "in.txt").write_text("".join(f"{text}\n" for text in TEXTS))
     many = bert(tmp_path / "many", num_labels=3, problem_type="multi_label_classification")
     ours = load(str(many))
-    lines = regard("classify", str(many), str(tmp_path / "in.txt")).stdout.splitlines()
+    lines = regard("classify", str(many), "--file", str(tmp_path / "in.txt")).stdout.splitlines()
     for text, line in zip(TEXTS, lines, strict=True):
         found = ours.classify(text)
         shares = ",".join(f"{found.probabilities[label]:.4f}" for label in found.labels)
         assert line == f"{','.join(found.labels)}\t{shares}\t{text}"
     one = bert(tmp_path / "one", num_labels=1, problem_type="regression")
-    done = regard("classify", str(one), str(tmp_path / "in.txt"))
+    done = regard("classify", str(one), "--file", str(tmp_path / "in.txt"))
     assert (
         done.stdout.splitlines()[0] == f"LABEL_0\t{load(str(one)).classify(TEXTS[0]).scores['LABEL_0']:.4f}\t{TEXTS[0]}"
     )
-    told = json.loads(regard("classify", str(one), str(tmp_path / "in.txt"), "--json").stdout.splitlines()[0])
+    told = json.loads(regard("classify", str(one), "--file", str(tmp_path / "in.txt"), "--json").stdout.splitlines()[0])
     assert told["probability"] is None
     assert told["scores"].keys() == {"LABEL_0"}
 

@@ -52,7 +52,7 @@ def test_sentence_vectors_are_those_of_transformers(minilm: Path) -> None:
 
 def test_the_verb_prints_or_keeps_the_vectors(minilm: Path, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in TEXTS))
-    done = regard("embed", str(minilm), str(tmp_path / "texts.txt"), "--out", str(tmp_path / "vectors.npy"))
+    done = regard("embed", str(minilm), "--file", str(tmp_path / "texts.txt"), "--out", str(tmp_path / "vectors.npy"))
     assert done.returncode == 0, done.stderr
     vectors = np.load(tmp_path / "vectors.npy")
     assert vectors.shape == (len(TEXTS), 384)

@@ -15,8 +15,8 @@ import yaml
 from regard.errors import CheckpointError, RegardError, SpecError
 from regard.host.files import write
 from regard.runs.demo import recipe, run_demo
-from regard.runs.folder import MADE, PREPARING, Run, _digest
-from regard.runs.resolve import resolve
+from regard.runs.folder import MADE, Run, _digest
+from regard.runs.resolve import PREPARING, resolve
 from regard.runs.train import resume, train
 from tests.train.small import begun, document, trainer
 

@@ -110,7 +110,7 @@ class PictureTaskSpec(TaskSpec):
     def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Looker:
         return Looker(network, lexicon.labels)
 
-    def measure(self, pipeline: Looker, samples: Sequence[Sample]) -> Mapping[str, Any]:
+    def measure(self, pipeline: Looker, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return pipeline.measure(samples)
 
 
@@ -185,7 +185,7 @@ class SignalTaskSpec(TaskSpec):
     def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Averager:
         return Averager(network)
 
-    def measure(self, pipeline: Averager, samples: Sequence[Sample]) -> Mapping[str, Any]:
+    def measure(self, pipeline: Averager, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return pipeline.measure(samples)
 
 

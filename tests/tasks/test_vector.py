@@ -142,8 +142,8 @@ def test_a_long_text_is_refused_or_cut_where_it_says(tmp_path: Path) -> None:
     expected = formula(*states(folder, TEXTS, truncation=True, max_length=5), "mean_tokens")
     torch.testing.assert_close(ours.embed(TEXTS, cut=True), expected, atol=1e-5, rtol=1e-5)
     (tmp_path / "in.txt").write_text("".join(f"{text}\n" for text in TEXTS))
-    assert "--cut" in regard("embed", str(folder), str(tmp_path / "in.txt")).stderr
-    assert regard("embed", str(folder), str(tmp_path / "in.txt"), "--cut").returncode == 0
+    assert "--cut" in regard("embed", str(folder), "--file", str(tmp_path / "in.txt")).stderr
+    assert regard("embed", str(folder), "--file", str(tmp_path / "in.txt"), "--cut").returncode == 0
 
 
 def test_a_long_text_is_cut_at_the_positions_of_a_folder_that_says_nothing(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_an_index_has_its_lines_after_the_prompt_that_is_asked_for(tmp_path: Pat
     prompts = {"query": "the dog sees ", "passage": "green "}
     folder = encoder(tmp_path / "model", config_sentence_transformers={"prompts": prompts})
     (tmp_path / "lines.txt").write_text("".join(f"{text}\n" for text in TEXTS))
-    words = ["embed", str(folder), str(tmp_path / "lines.txt"), "--index"]
+    words = ["embed", str(folder), "--file", str(tmp_path / "lines.txt"), "--index"]
     for options, before in ((["--prompt", "query"], prompts["query"]), ([], prompts["passage"])):
         place = tmp_path / f"index of {before}"
         assert regard(*words, str(place), *options).returncode == 0
@@ -226,7 +226,7 @@ def test_vectors_go_to_a_file_or_to_an_index(tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("the cat\n")
     places = tmp_path / "x.npy", tmp_path / "index"
     lines = str(tmp_path / "lines.txt")
-    done = regard("embed", str(folder), lines, "--out", str(places[0]), "--index", str(places[1]))
+    done = regard("embed", str(folder), "--file", lines, "--out", str(places[0]), "--index", str(places[1]))
     assert done.returncode != 0
     assert "--out and --index" in done.stderr
     assert not any(place.exists() for place in places)
