@@ -294,12 +294,14 @@ def set_positions(site: Site, said: Any) -> Site:
 
 
 def _locate(site: Site, absolute: AbsoluteSpec | None, relative: Said | None) -> Site:
-    """The stack with these positions and none of those that it had."""
+    """The stack with these positions and none of those that it had, but for what was said of the mixer itself."""
     refusals: list[SpecError] = []
+    mixer = site.settings["mix"]
+    inside = isinstance(mixer, Mapping) and mixer.get("position") is not None
 
     def change(block: BlockSpec) -> BlockSpec:
         mix = block.mix
-        if mix is None or (relative is None and mix.relative is None):
+        if mix is None or (relative is None and (mix.relative is None or inside)):
             return block
         own = mix.relative
         try:
@@ -313,7 +315,7 @@ def _locate(site: Site, absolute: AbsoluteSpec | None, relative: Said | None) ->
 
     located = site.each_block(change, embedding=site.stack.embedding.locate(absolute), bias=None)
     kinds = {mix.relative.kind for block in located.stack.layout() if (mix := block.mix) and mix.relative}
-    if refusals and kinds != ({relative["kind"]} if relative else set()):
+    if refusals and kinds != ({relative["kind"]} if relative else set()):  # somebody had to take them, or to let go
         raise refusals[0]
     return located
 

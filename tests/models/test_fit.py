@@ -209,6 +209,13 @@ def test_earlier_runs_say_none_for_a_transformer_without_positions() -> None:
     assert spec.encoder is not None and spec.encoder.embedding.absolute is None
 
 
+def test_positions_that_were_said_of_the_mixer_stay() -> None:
+    for position, added in ((None, False), ("none", False), ("sinusoidal", True)):
+        spec = preset("transformer-tiny", position=position, mix={"kind": "attention", "position": "rotary"})
+        assert block(spec).mix.relative is not None and block(spec, "encoder").mix.relative is not None  # type: ignore[union-attr]
+        assert (spec.main.embedding.absolute is not None) == added
+
+
 def test_earlier_runs_hold_every_setting_of_a_slot() -> None:
     full = Recurrent().model_dump()
     assert preset("transformer-tiny", mix=full) == preset("transformer-tiny", mix="recurrent")
