@@ -90,7 +90,7 @@ def fill(model: ModelSpec, family: str, settings: Mapping[str, Any], said: Mappi
         if slot == "cross" and (not sites or sites[0].alone):
             raise SpecError(
                 f"cross: {family} has one stack, so there is no memory to look at",
-                "a family with an encoder and a decoder: transformer-tiny, t5-small or luong",
+                "a preset with an encoder and a decoder: transformer-tiny cross=attention",
             )
         if told != "none":
             _insist_on_a_reader(sites, slot, told)
@@ -163,14 +163,14 @@ def place_mixer(mixer: MixerSpec, own: MixerSpec | None, site: Site) -> MixerSpe
             return None
         raise SpecError(
             f"mix: {mixer.kind} looks at a memory, and {site.family} has no encoder that leaves one",
-            f"mix=recurrent, or luong mix={mixer.kind}",
+            f"mix=recurrent, or a preset with an encoder: luong mix={mixer.kind}",
         )
     # what a decoder reads may be made forwards, as it sees all of it; an answer at each position may not
     if site.name == "encoder" and site.alone and not sees_both_sides(mixer, site.stack.width):
         able = [kind for kind, spec in MixerSpec.kinds.items() if _can_see_both_sides(spec, site.stack.width)]
         raise SpecError(
             f"mix: {mixer.kind} sees only what came before, and {site.family} reads both ways",
-            "mix=" + ", ".join(sorted(able)),
+            "mix=" + ", or ".join(sorted(able)),
         )
     return mixer
 
@@ -345,8 +345,8 @@ def _insist_on_a_link(model: ModelSpec, family: str) -> None:
     assert model.decoder is not None
     mixers = [mixer for block in model.decoder.layout() for mixer in (block.mix, block.cross)]
     if not any(mixer is not None and mixer.over_memory for mixer in mixers):
-        kinds = sorted({mixer.kind for mixer in mixers if mixer is not None}) or ["nothing"]
+        kinds = sorted({mixer.kind for mixer in mixers if mixer is not None}) or ["attention"]
         raise SpecError(
-            f"mix: nothing in {family}'s decoder looks at the source any more: {', '.join(kinds)} can't",
-            "cross=attention beside it: mix=… cross=attention",
+            f"nothing in {family}'s decoder looks at the source any more: what mixes there is {', '.join(kinds)}",
+            f"mix={kinds[0]} cross=attention",
         )

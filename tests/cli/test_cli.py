@@ -157,11 +157,11 @@ def test_a_mistake_is_one_clear_message(words: list[str], pieces: list[str]) -> 
     ("words", "pieces"),
     [
         (["gpt2", "name=3"], ["name: unknown setting"]),
-        (["transformer-tiny", "mix.heads=2"], ["mix: which kind?", "attention"]),
+        (["rnn", "ffn.hidden=2"], ["ffn: rnn has none", "which kind", "ffn.kind=feedforward"]),
         (["bert-tiny", "head=classes"], ["head", "'pooler' or 'masking'"]),
         (["bahdanau", "width=15"], ["width 15", "width=16"]),
         (["elmo", "width=15"], ["width 15", "width=16"]),
-        (["transformer-tiny", "mix=attentive"], ["encoder.blocks.0 reads a memory"]),
+        (["gpt2", "mix=attentive"], ["attentive looks at a memory", "gpt2 has no encoder", "mix=recurrent"]),
         (["deepseek-tiny", "dense=16777216"], ["dense", "16777216"]),
     ],
     ids=" ".join,

@@ -26,7 +26,7 @@ from regard.parts.position import Learned
 
 
 class Convolutional(Settings):
-    kind: Literal["convolutional"] = "convolutional"
+    kind: Literal["convolution"] = "convolution"
     width: Size = 512
     depth: Depth = 15
     """The decoder has this many blocks, and so has the encoder if there is one."""
