@@ -101,7 +101,9 @@ def choose_source(
         if os.path.isfile(text):
             told = f"{text}: is a file, and texts are expected here"
             raise SpecError(told, f"--file {quote(text)} for its lines")
-    given, named = list(typed or texts or []), [str(file) for file in files or []]
+    # a dash is standard input, as everywhere; nobody wants the answer to one
+    given = [text for text in typed or texts or [] if text != "-"]
+    named = [*(["-"] if "-" in (texts or []) else []), *map(str, files or [])]
     source = TextSource(given, named if given or named else ["-"])
     if source.live:
         print("regard: one text a line; Ctrl-D ends", file=sys.stderr)

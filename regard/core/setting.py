@@ -65,13 +65,15 @@ class Setting:
 
 
 def list_settings(spec: type[Spec], given: Mapping[str, Any] | None = None) -> list[Setting]:
-    """Every key of a spec but its kind: its own in the order of the source, then those of its role.
+    """Every key of a spec but its kind, in the order of the source; slots, which all families have, come last.
 
     `given`: defaults of a preset.
     """
     found = []
-    own = inspect.get_annotations(spec)
-    for name in sorted(spec.model_fields.keys() - {"kind"}, key=[*own, *spec.model_fields].index):
+    slots = [
+        name for name, field in spec.model_fields.items() if any(isinstance(item, Slot) for item in field.metadata)
+    ]
+    for name in [name for name in spec.model_fields if name not in ("kind", *slots)] + slots:
         field = spec.model_fields[name]
         default = field.get_default(call_default_factory=True)
         required = default is PydanticUndefined
