@@ -59,9 +59,10 @@ def test_a_text_is_answered_the_same_however_it_comes(runs: dict[str, Path], nam
         ask(runs, name, GOOD, OTHER, "--json"),
         ask(runs, name, *words, "--json"),
         typed(f"{GOOD}\n{OTHER}\n", verb, str(runs[name]), *options, "--json"),
+        typed(f"{GOOD}\n{OTHER}\n", verb, str(runs[name]), "-", *options, "--json"),
     ]
     found = [told(way) for way in ways]
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1] == found[2] == found[3]
     assert len(found[0]) == 2
     assert found[0][0] != found[0][1]
 
