@@ -5,7 +5,9 @@ work is a `RegardWarning`: the command line prints it, and Python's own filters 
 """
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 
 class RegardError(Exception):
@@ -55,6 +57,19 @@ class DataError(InputError):
     """Files that can't be read, or that don't fit together."""
 
     code = "data"
+
+
+class Doubt(DataError):
+    """Something in a file that looks like a mistake, or can be understood in two ways, so a user is asked.
+
+    `ways`: settings of the file's reader that settle it, each way by what it means.
+    """
+
+    code = "doubt"
+
+    def __init__(self, message: str, hint: str, ways: Mapping[str, Mapping[str, Any]]) -> None:
+        super().__init__(message, hint)
+        self.ways = ways
 
 
 class CheckpointError(RegardError):

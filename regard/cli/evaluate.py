@@ -22,8 +22,12 @@ def evaluate(
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="A test set: test.tsv, .jsonl, .po, .tmx; or --data test.en --data test.fr. [the run's own]",
+            help="A test set: test.csv, or any file to train on; or --data test.en --data test.fr. [the run's own]",
         ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A part that the run kept: test, validation. [test, if there is one]"),
     ] = None,
     beam: Annotated[
         int | None, typer.Option(metavar="N", help="The number of hypotheses a sentence. [the model's own, or 5]")
@@ -52,11 +56,11 @@ def evaluate(
 ) -> None:
     """Measure a run by what it learned, on a test set: BLEU, perplexity, accuracy, F1, with their intervals."""
     from regard.host.output import put
-    from regard.runs.evaluate import evaluate, record_evaluation
+    from regard.runs.evaluate import check_split, evaluate, record_evaluation
 
     keep_memory()
     nouns, files, how = [run, *(also or [])], data or [], search_settings(beam, 1, settings)
-    evaluation = evaluate(nouns, files, how, out, page, metrics or [], ProgressMeter())
+    evaluation = evaluate(nouns, files, how, out, page, metrics or [], ProgressMeter(), check_split(split))
     show_measures(evaluation.measures, as_json)  # before anything else can go wrong
     if out is not None and evaluation.texts is not None:
         put(out, "".join(f"{text}\n" for text in evaluation.texts).encode())

@@ -130,12 +130,16 @@ class Spec(BaseModel, metaclass=SpecType):
         """Every setting, those of a subclass too where a slot names only the role."""
         return {name: getattr(self, name) for name in type(self).model_fields}
 
+    @classmethod
+    def complete(cls, value: Any) -> Any:
+        """Settings from what stands for them: a bare word is a kind."""
+        return {"kind": value} if isinstance(value, str) else value
+
     @model_validator(mode="wrap")
     @classmethod
     def choose(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Send data to the class that its kind names, and say which settings it doesn't know."""
-        if isinstance(value, str):
-            value = {"kind": value}
+        value = cls.complete(value)
         if not isinstance(value, dict):
             return handler(value)
         own = cls.model_fields["kind"].default

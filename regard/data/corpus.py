@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal, Self, get_args
 
 from regard.core.spec import Count, Size, Spec
 from regard.data.log import Log, Policy
@@ -17,6 +18,14 @@ Split = Literal["train", "validation", "test", "combinations"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 
 
+@dataclass(frozen=True)
+class KeptBack:
+    """How much of what there is to train on is kept back; `most`: samples, where nobody has asked for a share."""
+
+    share: float
+    most: int | None = None
+
+
 class CorpusSpec(Spec):
     """Samples by split."""
 
@@ -24,6 +33,7 @@ class CorpusSpec(Spec):
     home: ClassVar[str | None] = "corpus"
     usual: ClassVar[str | None] = "files"
     gives: ClassVar[tuple[Form, ...]] = ()  # the forms in which it can give its samples, whatever its settings
+    found: ClassVar[bool] = False  # whether its samples were found somewhere, so that splits may have some in common
     policy: Policy = "skip"
     """A line that can't be used is left out and counted (skip), mended (repair), or ends the run (stop)."""
 
@@ -38,6 +48,19 @@ class CorpusSpec(Spec):
     def samples(self, form: Form, split: Split, folder: Path, log: Log) -> Iterator[Sample]:
         """The samples of a split; `folder`: where files are looked for."""
         raise NotImplementedError
+
+    def keeps_back(self) -> Mapping[Split, KeptBack]:
+        """The splits that are made here of what there is to train on."""
+        return {}
+
+    def settle(self, form: Form, folder: Path) -> Self:
+        """The same with all decided that was left to its files."""
+        return self
+
+    def deal(self, form: Form, folder: Path, log: Log) -> Iterator[tuple[Split, Sample]]:
+        """Every sample once, with its split."""
+        for split in self.splits():
+            yield from ((split, sample) for sample in self.samples(form, split, folder, log))
 
     def must_give(self, form: Form, task: str) -> None:
         """Insist that a task gets the form that it needs."""
@@ -79,5 +102,7 @@ class Generated(CorpusSpec):
 def list_givers(form: Form) -> list[str]:
     """The corpora that give samples of a form, and the readers that find such in files."""
     corpora = [name for name, kind in CorpusSpec.kinds.items() if issubclass(kind, CorpusSpec) and form in kind.gives]
-    readers = [name for name, kind in ReaderSpec.kinds.items() if issubclass(kind, ReaderSpec) and kind.form == form]
-    return [*corpora, *([f"files ({', '.join(readers)})"] if readers else [])]
+    readers = [
+        name for name, kind in ReaderSpec.kinds.items() if issubclass(kind, ReaderSpec) and form in kind.list_forms()
+    ]
+    return [*corpora, *([f"files ({', '.join(sorted(readers))})"] if readers else [])]

@@ -1,15 +1,19 @@
-"""Header lines and swapped columns: what looks like the names of columns is asked about, never learned in silence."""
+"""Names of columns: which field is what by its name, and header lines and swapped columns, which are asked about.
+
+What looks like a mistake is never learned in silence: it is a `Doubt`, which knows the settings that settle it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from regard.core.spec import show_value
 from regard.data.lines import Line
-from regard.data.sample import Sample
-from regard.errors import DataError
+from regard.data.sample import Form, Sample
+from regard.errors import Doubt
 
 COLUMNS = """text texts sentence sentences content review reviews comment message question query document title body
     input utterance tweet phrase premise hypothesis source src target tgt translation word words token tokens form
@@ -26,7 +30,23 @@ ORDINARY = frozenset(("he", "hi", "id", "is", "it", "no"))
 LABELS = frozenset(
     {"label", "labels", "class", "classes", "category", "sentiment", "polarity", "gold", "tag", "target"}
 )
-HINT = "header: true leaves such a line out, header: false takes it (corpus.train.header=true); --data: tail -n +2 FILE"
+HINT = (
+    "header: true leaves such a line out, header: false takes it (corpus.train.header=true, "
+    "or --data '{path: FILE, header: true}')"
+)
+WAYS = {"leave the line out": {"header": True}, "it is a sample like others": {"header": False}}
+# what fields are usually called, the likeliest first
+USUAL = {
+    "source": "source src input premise",
+    "target": "target tgt output translation answer",
+    "text": """text sentence content review comment message body document utterance tweet phrase question query
+        premise input title""",
+    "label": "label labels class category sentiment polarity gold stars rating score emotion intent topic tag target",
+    "words": "words tokens word token form",
+    "tags": "tags upos xpos ner pos chunk tag labels label",
+}
+WORD = re.compile(r"[^\W\d][\w .#/-]{0,29}")  # what a column may be called
+WANTED = {"pairs": ("source", "target"), "documents": ("text",), "labels": ("text", "label"), "tags": ("words", "tags")}
 EARLY = 1000  # samples after which labels are counted first, so that a mistake in a large file is told soon
 FEW = 20  # samples that say nothing about how many labels there are
 SOME = 50  # samples among which a label is rarely alone
@@ -39,13 +59,72 @@ def body(lines: Iterator[Line], header: bool | None) -> Iterator[Line]:
     return lines
 
 
-def refuse_names(place: str, columns: Mapping[str, str]) -> None:
-    """Refuse a file's first line where each column is a usual name for what it should hold."""
+def refuse_names(place: str, columns: Mapping[str, str], cells: Sequence[str] = (), form: Form = "") -> None:
+    """Refuse a file's first line where each column is a usual name for what it should hold.
+
+    `cells`: the whole line, if there are further columns: names among names are names too.
+    """
     known, texts = SIDES if "source" in columns else NAMES, columns.values()
     differ = len({text.lower() for text in texts}) > 1
-    if differ and all(_names(text, known) for text in texts) and not all(_names(text, ORDINARY) for text in texts):
-        shown = " and ".join(map(show_value, texts))
-        raise DataError(f"{place}: {shown} look like the names of columns, not like a {' and a '.join(columns)}", HINT)
+    plain = differ and all(_names(text, known) for text in texts) and not all(_names(text, ORDINARY) for text in texts)
+    if not plain and not _is_wide_header(cells):
+        return
+    shown = " and ".join(map(show_value, texts if plain else cells[:10]))
+    guess = guess_fields(form, cells)
+    by_name = f"{spell_settings(guess)}; or " if guess else ""
+    ways: dict[str, Mapping[str, Any]] = {
+        **({f"columns by name: {spell_settings(guess)}": guess} if guess else {}),
+        **WAYS,
+    }
+    raise Doubt(
+        f"{place}: {shown} look like the names of columns, not like a {' and a '.join(columns)}", by_name + HINT, ways
+    )
+
+
+def _is_wide_header(cells: Sequence[str]) -> bool:
+    """Whether a line of three columns or more is made of short words, all different, two of them usual names."""
+    words = {cell.strip().lower() for cell in cells}
+    if len(cells) < 3 or len(words) < len(cells):
+        return False
+    return all(map(WORD.fullmatch, words)) and sum(_names(word, SIDES) and word not in ORDINARY for word in words) > 1
+
+
+def guess_fields(form: Form, names: Sequence[str], strictly: bool = False) -> dict[str, str]:
+    """Which of a file's fields are those of a form, by their names; nothing where that isn't clear.
+
+    `strictly`: all of them by a usual name; otherwise the one that is left over may be called as it likes.
+    """
+    found: dict[str, str] = {}
+    for wanted in WANTED.get(form, ()):
+        left = [name for name in names if name not in found.values()]
+        usual = USUAL[wanted].split()
+        ranked = sorted((usual.index(part), n) for n, name in enumerate(left) for part in _parts(name) if part in usual)
+        if ranked:
+            found[wanted] = left[ranked[0][1]]
+    languages = [name for name in names if any(part in LANGUAGES.split() for part in _parts(name))]
+    if len(languages) > 2:  # `id` is a code too, and more often a number
+        languages = [name for name in languages if not ORDINARY.intersection(_parts(name))]
+    if form == "pairs" and len(languages) == 2:
+        found = dict(zip(("source", "target"), languages, strict=True))
+    missing = [wanted for wanted in WANTED.get(form, ()) if wanted not in found]
+    left = [name for name in names if name not in found.values()]
+    if len(missing) == 1 and len(left) == 1 and not strictly and form != "tags":
+        found[missing[0]], missing = left[0], []
+    return {} if missing else {wanted: found[wanted] for wanted in WANTED.get(form, ())}
+
+
+def _parts(name: str) -> list[str]:
+    """The words in a field's own name: `ner_tags`, `review.Text`, `sentence1`."""
+    return re.findall(r"[^\W\d_]+", name.rpartition(".")[2].lower())
+
+
+def spell_settings(settings: Mapping[str, Any]) -> str:
+    """Settings as one types them in a run file: `source: en, header: true`."""
+    spelled = {True: "true", False: "false", None: "null"}
+    return ", ".join(
+        f"{name}: {spelled[value] if value is None or isinstance(value, bool) else value}"
+        for name, value in settings.items()
+    )
 
 
 def _names(text: str, known: frozenset[str]) -> bool:
@@ -56,7 +135,7 @@ def _names(text: str, known: frozenset[str]) -> bool:
     return any(part in known for part in parts) and all(part in known or len(part) == 1 for part in parts)
 
 
-def check_labels(samples: Iterable[Sample], many: bool, swapped: str, headless: bool) -> Iterator[Sample]:
+def check_labels(samples: Iterable[Sample], many: bool, swapped: Mapping[str, Any], headless: bool) -> Iterator[Sample]:
     """The same samples, once it is sure that their labels are labels.
 
     `many`: even if there are many of them; `swapped`: what to type if they are texts; `headless`: nobody has said
@@ -75,12 +154,13 @@ def check_labels(samples: Iterable[Sample], many: bool, swapped: str, headless: 
         _refuse_lone(counts, number, first)
 
 
-def _refuse_many(counts: Counter[str], samples: int, place: str, swapped: str) -> None:
+def _refuse_many(counts: Counter[str], samples: int, place: str, swapped: Mapping[str, Any]) -> None:
     if samples >= FEW and len(counts) > samples / 2:
-        raise DataError(
+        raise Doubt(
             f"{place}: {show_value(next(iter(counts)))} and {len(counts) - 1} other labels for {samples} texts: "
             "are the columns swapped?",
-            f"{swapped}; or many: true, if nearly every text has a label of its own",
+            f"{spell_settings(swapped)}; or many: true, if nearly every text has a label of its own",
+            {"swap them": swapped, "nearly every text has a label of its own": {"many": True}},
         )
 
 
@@ -92,14 +172,16 @@ def _refuse_lone(counts: Counter[str], samples: int, place: str) -> None:
     numbers = not _number(label) and all(_number(other) for other in counts if other != label)
     alone = samples >= SOME and min(others) > 1
     if _names(label, LABELS) or numbers or alone:
-        raise DataError(f"{place}: the label {show_value(label)} stands there and nowhere else: is it a header?", HINT)
+        raise Doubt(
+            f"{place}: the label {show_value(label)} stands there and nowhere else: is it a header?", HINT, WAYS
+        )
 
 
 def _number(label: str) -> bool:
     return re.fullmatch(r"[+-]?\d+([.,]\d+)?", label) is not None
 
 
-def check_tags(samples: Iterable[Sample], many: bool) -> Iterator[Sample]:
+def check_tags(samples: Iterable[Sample], many: bool, swapped: Mapping[str, Any]) -> Iterator[Sample]:
     """The same sentences, once it is sure that there are more kinds of words than of tags."""
     words, tags = set[str](), set[str]()
     for sample in samples:
@@ -107,8 +189,9 @@ def check_tags(samples: Iterable[Sample], many: bool) -> Iterator[Sample]:
         tags.update(sample["tags"])
         yield sample
     if not many and len(tags) > max(SOME, len(words)):
-        raise DataError(
+        raise Doubt(
             f"{len(tags)} tags for {len(words)} different words, such as {show_value(min(tags))}: "
             "are the columns swapped?",
-            "word: 1, tag: 0; or many: true, if it is so",
+            f"{spell_settings(swapped)}; or many: true, if it is so",
+            {"swap them": swapped, "it is so": {"many": True}},
         )

@@ -1,4 +1,4 @@
-"""Lines of a file, as it is: plain or gzip, any line end, any damage, and never more than one line in memory.
+"""Lines of a file, as it is: packed or not, any line end, any damage, and never more than one line in memory.
 
 A line ends at a newline byte and nowhere else: U+2028 and its kin are characters like others. A byte order mark and a
 carriage return before the newline are conventions, not damage.
@@ -6,19 +6,16 @@ carriage return before the newline are conventions, not damage.
 
 from __future__ import annotations
 
-import gzip
-import io
 import re
-import sys
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO
 
+from regard.data.encoding import UTF8, open_text
 from regard.data.log import Log
-from regard.errors import DataError, warn
+from regard.data.packing import DamagedFile
+from regard.data.source import open_bytes
+from regard.errors import warn
 
 LONGEST = 1_000_000  # bytes; a longer line is reported, not cut
 HALVES = re.compile("[\ud800-\udfff]")  # of surrogate pairs: not characters
@@ -33,49 +30,41 @@ class Line:
     repaired: bool = False
 
 
-@contextmanager
-def open_bytes(path: str) -> Iterator[IO[bytes]]:
-    """A file's bytes, unpacked if it is gzip by content; `-` is standard input."""
-    if path == "-":
-        yield sys.stdin.buffer
-        return
-    with ExitStack() as stack:
-        try:
-            raw = stack.enter_context(Path(path).open("rb"))
-            packed = raw.peek(2)[:2] == b"\x1f\x8b"
-        except OSError as error:
-            raise DataError(f"{path}: {error.strerror}", "check the path") from None
-        yield io.BufferedReader(gzip.GzipFile(fileobj=raw)) if packed else raw
-
-
-def lines(path: str, log: Log, longest: int = LONGEST) -> Iterator[Line]:
+def lines(path: str, log: Log, longest: int = LONGEST, encoding: str = UTF8) -> Iterator[Line]:
     """Every line of a file in order, the unusable ones too, so that two files stay side by side."""
-    for place, raw in rows(path, log, longest):
-        yield Line(place, None) if raw is None else decode(raw, place, log)
+    with open_bytes(path) as packed:
+        stream, charset = open_text(packed, encoding)
+        name = "UTF-8" if charset == UTF8 else charset
+        for place, raw in cut_lines(stream, path, log, longest):
+            yield Line(place, None) if raw is None else decode(raw, place, log, name)
 
 
 def rows(path: str, log: Log, longest: int = LONGEST) -> Iterator[tuple[str, bytes | None]]:
     """The place and the bytes of every line, in whatever charset; None for one that is too long."""
     with open_bytes(path) as stream:
-        number = 0
-        while True:
-            number += 1
-            place = f"{path}:{number}"
-            try:
-                raw = stream.readline(longest + 2)
-                rest = 0 if not raw or raw.endswith(b"\n") or len(raw) <= longest else _skip_line(stream)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                log.skip(place, f"damaged gzip: {error}")
-                return
-            if not raw:
-                return
-            size = len(raw.rstrip(b"\r\n")) + rest
-            if size > longest:
-                log.reject(place, f"line too long: {size} bytes, and {longest} are the most")
-                yield place, None
-            else:
-                line = raw.removesuffix(b"\n").removesuffix(b"\r")
-                yield place, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        yield from cut_lines(stream, path, log, longest)
+
+
+def cut_lines(stream: IO[bytes], path: str, log: Log, longest: int) -> Iterator[tuple[str, bytes | None]]:
+    number = 0
+    while True:
+        number += 1
+        place = f"{path}:{number}"
+        try:
+            raw = stream.readline(longest + 2)
+            rest = 0 if not raw or raw.endswith(b"\n") or len(raw) <= longest else _skip_line(stream)
+        except DamagedFile as error:
+            log.skip(place, str(error))
+            return
+        if not raw:
+            return
+        size = len(raw.rstrip(b"\r\n")) + rest
+        if size > longest:
+            log.reject(place, f"line too long: {size} bytes, and {longest} are the most")
+            yield place, None
+        else:
+            line = raw.removesuffix(b"\n").removesuffix(b"\r")
+            yield place, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
 
 
 def _skip_line(stream: IO[bytes]) -> int:

@@ -26,6 +26,7 @@ class Log:
     repaired: int = 0  # among the kept
     skipped: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)  # what to know of the corpus as a whole
     _file: IO[str] | None = field(default=None, repr=False)
 
     def reject(self, place: str, reason: str) -> None:
@@ -70,6 +71,12 @@ class Log:
             if self._file is None:
                 self._file = self.report.open("w", encoding="utf-8")
             self._file.write(f"{place}: {reason} ({what})\n")
+
+    def advise(self) -> str:
+        """What to do about a corpus of which nothing can be used."""
+        if "bad UTF-8" in self.reasons:
+            return "encoding: latin-1, or whatever the text is written in (corpus.train.encoding=latin-1)"
+        return "check the corpus's files"
 
     def summary(self) -> str:
         """One line for people."""

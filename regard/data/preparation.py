@@ -14,6 +14,7 @@ from regard.data.lexicon import APART, NAME, SHARED, Lexicon
 from regard.data.log import Log
 from regard.data.prepared import DATA, LIST, REPORT, Prepared, column_files, digest, list_limits
 from regard.data.sample import Sample, place, vocabulary
+from regard.data.share import Overlap, settle_shares
 from regard.data.sieve import Sieve, Wants
 from regard.data.spool import read_spool, replace_spool, write_spool
 from regard.data.tokenizer import Tokenizer, TokenizerSpec
@@ -39,6 +40,7 @@ def prepare(
     `longest`: tokens of a sample to train on; `model`: the one that will read such tokens, if its positions end.
     """
     corpus.must_give(wants.form, wants.kind)
+    corpus = corpus.settle(wants.form, root)
     folder.mkdir(parents=True, exist_ok=True)
     # the list comes first, so that a killed process leaves nothing whose owner isn't known
     names = [*(f"{split}.jsonl" for split in corpus.splits()), *SHARED, *APART, NAME, REPORT, DATA]
@@ -47,8 +49,12 @@ def prepare(
     try:
         with meter.watch("reading the corpus, samples") as advance:
             hashed, counts = write_spool(corpus, wants.form, root, folder, log, advance)
+        if kept := corpus.keeps_back():
+            settle_shares(folder, wants.form, kept, wants.labels, counts, log)
+        overlap = Overlap(folder, wants.form, [split for split in counts if split != "train" and corpus.found])
         with meter.watch("learning tokens"):
-            lexicon = _lexicon(wants, tokenizer, folder, known)
+            lexicon = _lexicon(wants, tokenizer, folder, known, overlap)
+        log.notes += overlap.notes(counts)
         for split in counts:
             if split != "train":
                 check(read_spool(folder, split, wants.form), wants, lexicon, split)
@@ -58,8 +64,8 @@ def prepare(
             _encode(folder, sieve, tokenizer if known is None and wants.words else None, advance)
         for split in counts:
             if split != "train":  # what is too long is left out
-                kept = (sample for sample, _ in sieve(read_spool(folder, split, wants.form), split))
-                replace_spool(folder, split, wants.form, kept)
+                fitting = (sample for sample, _ in sieve(read_spool(folder, split, wants.form), split))
+                replace_spool(folder, split, wants.form, map(_forget_group, fitting))
     finally:
         log.close()
     (folder / "train.jsonl").unlink()
@@ -81,11 +87,17 @@ def prepare(
     return Prepared.load(folder, tokenizer.dropout), log
 
 
-def _lexicon(wants: Wants, spec: TokenizerSpec, folder: Path, known: Lexicon | None) -> Lexicon:
+def _forget_group(sample: Sample) -> Sample:
+    """A sample that has come to its split, so what brought it there is forgotten."""
+    return {name: value for name, value in sample.items() if name != "group"}
+
+
+def _lexicon(wants: Wants, spec: TokenizerSpec, folder: Path, known: Lexicon | None, overlap: Overlap) -> Lexicon:
     """Learn one tokenizer for all texts of a sample, or one for each; and collect labels and letters."""
     words = _learn_words(wants, spec, folder, known) if wants.words else None
     labels, letters = set[str](), set[str]()
     for sample in read_spool(folder, "train", wants.form):
+        overlap.see(sample)
         labels.update(wants.labels(sample))
         letters.update(wants.letters(sample))
     # letters that are known keep their numbers, and new ones follow

@@ -1,6 +1,7 @@
-"""Readers: where samples come from that stand in files; plain or gzip, streamed.
+"""Readers: where samples come from that stand in files; packed or not, streamed.
 
-Each is a spec in a file of its own under `readers/`. What can't be used is counted and located in the log.
+Each is a spec in a file of its own under `readers/`. What can't be used is counted and located in the log. A reader
+whose kind isn't told is known by the ending of its files, and where that tells nothing, by looking at them (`auto`).
 """
 
 from __future__ import annotations
@@ -8,17 +9,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from regard.core.spec import FileName, Size, Spec
+from regard.core.spec import Count, Size, Spec
+from regard.data.encoding import UTF8, Encoding
 from regard.data.lines import LONGEST, Line, lines
 from regard.data.log import Log
-from regard.data.sample import Form, Sample
-from regard.errors import DataError, InputError
+from regard.data.packing import strip_packing
+from regard.data.sample import Form, FormSpec, Sample
+from regard.data.source import Paths, find_files, list_paths, place_in
+from regard.errors import DataError, InputError, SpecError
 
-Paths = FileName | tuple[FileName, ...]
 Pair = tuple[str, str]
+Key = Count | str  # a column: its number from 0, or its name
 ANY = ""  # the ending that every name has
+UNTOLD = (".txt", ".tsv")  # endings that don't tell a reader before it is known which form is wanted
 
 
 class ReaderSpec(Spec):
@@ -28,6 +33,7 @@ class ReaderSpec(Spec):
     home: ClassVar[str | None] = "corpus.train"
     files: ClassVar[tuple[str, ...]] = ("path",)  # the settings that name files
     form: ClassVar[Form] = "pairs"  # of its samples
+    gives: ClassVar[tuple[Form, ...]] = ()  # the forms that it can fill, where it isn't bound to one
     suffixes: ClassVar[tuple[str, ...]] = ()  # endings of the files that it takes where a user names no reader
     meanings: ClassVar[Mapping[str, str]] = {
         "path": "The file, or the list of files, that is read; a name that ends in .gz is unpacked.",
@@ -35,10 +41,35 @@ class ReaderSpec(Spec):
         "header": "The first line names the columns. Unless given, a line that looks like it is refused.",
     }
 
+    inside: ClassVar[tuple[str, ...]] = ()  # endings of those that it takes in a folder or an archive, if others
+
     @classmethod
-    def take(cls, names: Sequence[str]) -> Self | None:
-        """This reader on some files, if their names say that it is meant."""
-        fitting = (name.lower().removesuffix(".gz").endswith(cls.suffixes) for name in names)
+    def complete(cls, value: Any) -> Any:
+        """Settings from what may stand for a reader: the names of files, settings without a kind, or rows in Python."""
+        if isinstance(cls.model_fields["kind"].default, str):
+            return value
+        if isinstance(value, str) and value not in cls.kinds:
+            value = {"path": value}
+        if isinstance(value, list | tuple) and value and all(isinstance(one, str) for one in value):
+            value = {"path": tuple(value)}
+        if isinstance(value, Mapping):
+            told = "kind" in value or "path" not in value
+            return value if told else {"kind": guess_kind(value["path"]) or "auto", **value}
+        return {"kind": "rows", "rows": value} if not isinstance(value, str | Spec | None) else super().complete(value)
+
+    @classmethod
+    def list_forms(cls) -> tuple[Form, ...]:
+        """The forms in which such readers can give samples, whatever their settings."""
+        return cls.gives or (cls.form,)
+
+    def forms(self) -> tuple[Form, ...]:
+        """The forms in which it can give its samples."""
+        return self.list_forms()
+
+    @classmethod
+    def take(cls, names: Sequence[str], form: Form) -> Self | None:
+        """This reader on some files, if their names say that it is meant where a form is wanted."""
+        fitting = (strip_packing(name).endswith(cls.suffixes) for name in names)
         return cls.parse({"path": tuple(names)}) if names and all(fitting) else None
 
     @classmethod
@@ -46,43 +77,68 @@ class ReaderSpec(Spec):
         """The files that it takes, for a user whose files nobody takes."""
         return ", ".join(cls.suffixes)
 
-    def turn_to(self, names: Sequence[str]) -> Self | None:
+    def turn_to(self, names: Sequence[str], form: Form) -> ReaderSpec | None:
         """This reader with its settings on other files; None where their names ask for another reader."""
         return self.replace(path=tuple(names))
 
     def under(self, folder: Path) -> Self:
         """The same with its files looked for in a folder; absolute paths and standard input stay."""
+        own = self.fields()
+        return self.replace(
+            **{name: tuple(place_in(folder, path) for path in list_paths(own[name])) for name in self.files}
+        )
 
-        def placed(path: str) -> str:
-            return path if path == "-" else str(folder / path)
+    def settle(self, form: Form, split: str, folder: Path) -> ReaderSpec:
+        """This reader with all decided that was left to the files: it is to read a split, and its files are there."""
+        return self
 
-        found = {name: tuple(placed(path) for path in list_paths(getattr(self, name))) for name in self.files}
-        return self.replace(**found)
+    def find(self, paths: Paths) -> list[str]:
+        """The files that are meant by what stands for a path; a folder's or an archive's by this reader's endings."""
+        return find_files(paths, self.inside or self.suffixes or (ANY,))
 
     def samples(self, log: Log) -> Iterator[Sample]:
         """One sample after the other; never the whole corpus in memory."""
         raise NotImplementedError
 
-    def check_samples(self, samples: Iterator[Sample]) -> Iterator[Sample]:
+    def read(self, form: Form, log: Log, by: Key | None = None) -> Iterator[Sample]:
+        """The samples in one of its forms; `by`: a column of its rows that each sample is to have as its `group`."""
+        if by is None:
+            return self.samples(log)
+        known = list(FormSpec.parse(form).holds)  # what isn't a table has no columns but its samples' own fields
+        if by not in known:
+            raise SpecError(f"split.by: {self.kind} has no column {by!r}", f"by: {known[0]}")
+        return ({**sample, "group": str(sample[str(by)])} for sample in self.samples(log))
+
+    def check_samples(self, samples: Iterator[Sample], form: Form) -> Iterator[Sample]:
         """The same samples; an error where all of them together don't look like something to learn from."""
         return samples
+
+
+def guess_kind(paths: Any) -> str | None:
+    """The kind of reader that the endings of files tell, whatever form is wanted; None where they don't."""
+    names = [paths] if isinstance(paths, str) else paths
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        return None
+    for kind, reader in ReaderSpec.kinds.items():
+        told = (
+            tuple(end for end in reader.suffixes if end not in (ANY, *UNTOLD)) if issubclass(reader, ReaderSpec) else ()
+        )
+        if told and names and all(strip_packing(name).endswith(told) for name in names):
+            return kind
+    return None
 
 
 class PairReader(ReaderSpec):
     """Where pairs of source and target come from."""
 
     @classmethod
-    def take(cls, names: Sequence[str]) -> Self | None:
-        return super().take(names) if len(names) == 1 else None  # two are a source and a target
+    def take(cls, names: Sequence[str], form: Form) -> Self | None:
+        return super().take(names, form) if len(names) == 1 else None  # two are a source and a target
 
-    def turn_to(self, names: Sequence[str]) -> Self | None:
+    def turn_to(self, names: Sequence[str], form: Form) -> ReaderSpec | None:
         asked = choose_reader(self.form, names)
         given = {name: value for name, value in asked.fields().items() if name in asked.model_fields_set - {"kind"}}
         return self.replace(**given) if asked.kind == self.kind else None
-
-    def pairs(self, log: Log) -> Iterator[Pair]:
-        """Source and target, one pair after the other; never the whole corpus in memory."""
-        return ((sample["source"], sample["target"]) for sample in self.samples(log))
 
     def samples(self, log: Log) -> Iterator[Sample]:
         for source, target in self.raw(log):
@@ -107,9 +163,10 @@ class SentenceReader(ReaderSpec):
     form: ClassVar[Form] = "tags"
     path: Paths
     longest: Size = LONGEST
+    encoding: Encoding = UTF8
 
     def samples(self, log: Log) -> Iterator[Sample]:
-        for path in list_paths(self.path):
+        for path in self.find(self.path):
             yield from self._sentences(path, log)
 
     def _sentences(self, path: str, log: Log) -> Iterator[Sample]:
@@ -133,25 +190,25 @@ class SentenceReader(ReaderSpec):
 
     def lines(self, path: str, log: Log) -> Iterator[Line]:
         """The lines that hold words."""
-        return lines(path, log, self.longest)
+        return lines(path, log, self.longest, self.encoding)
 
     def cut(self, text: str, place: str, log: Log) -> tuple[str, str] | tuple[()] | None:
         """A line's word and tag; () for a line that has none, None for a bad one."""
         raise NotImplementedError
 
 
-def list_paths(paths: Paths) -> tuple[str, ...]:
-    return (paths,) if isinstance(paths, str) else paths
-
-
 def choose_reader(form: Form, names: Sequence[str]) -> ReaderSpec:
     """The reader that a user means by the names of some files, asked of every reader of that form."""
-    kinds = [kind for kind in ReaderSpec.kinds.values() if issubclass(kind, ReaderSpec) and kind.form == form]
+    kinds = [kind for kind in ReaderSpec.kinds.values() if issubclass(kind, ReaderSpec) and form in kind.list_forms()]
     if not kinds:
         raise InputError(f"{form} can't be read from files", "leave --data out")
-    # a reader of any file comes after those that know an ending
-    for kind in sorted(kinds, key=lambda kind: ANY in kind.suffixes):
-        if (found := kind.take(names)) is not None:
+    if len(names) == 1 and (
+        Path(names[0]).is_dir() or (names[0].lower().endswith(".zip") and Path(names[0]).is_file())
+    ):
+        return ReaderSpec.parse({"kind": "auto", "path": names[0]}).settle(form, "test", Path())  # it looks inside
+    # a reader of any file comes after those that know an ending, and one of any form after those of this one
+    for kind in sorted(kinds, key=lambda kind: (ANY in kind.suffixes, bool(kind.gives))):
+        if (found := kind.take(names, form)) is not None:
             return found
-    known = "; ".join(kind.describe_files() for kind in kinds)
+    known = "; ".join(filter(None, (kind.describe_files() for kind in kinds)))
     raise DataError(f"{', '.join(names) or 'no file'}: no reader of {form} takes such files", f"known: {known}")

@@ -3,7 +3,7 @@
 `pairs` have `source` and `target`; `documents` a `text`; `labels` a `text`, perhaps a `second` one, and a `label`;
 `tags` have `words` and `tags`; `series` have `values`, `marks` and a `target`. Another form is another subclass of
 `FormSpec`, wherever it is defined; its fields may be arrays. A sample may say its `place`, as `file:line`, for errors
-that are found later, and its `size`, for accuracy by size.
+that are found later, its `size`, for accuracy by size, and its `group`, which stays on one side of a split.
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ class FormSpec(Spec):
     holds: ClassVar[Mapping[str, Field]] = {}  # the fields that every sample has
     may_hold: ClassVar[Mapping[str, Field]] = {}  # those that it may have
     aligned: ClassVar[tuple[str, ...]] = ()  # the fields that are equally long
+    asks: ClassVar[tuple[str, ...]] = ()  # the fields that a model is given, where others are what it must answer
+    trimmed: ClassVar[bool] = True  # whether spaces around a text are no part of it
+    loose: ClassVar[bool] = False  # whether a number will do for a text, as it does for a label
 
     def find_fault(self, sample: Any) -> str:
         """Why something isn't a sample of this form; nothing where it is one."""
@@ -73,7 +76,9 @@ class FormSpec(Spec):
 
     def pack(self, sample: Sample) -> Sample:
         """A sample that JSON keeps to the bit."""
-        arrays = {name: field for name, field in self._fields.items() if isinstance(field, Array) and name in sample}
+        arrays = {
+            name: field for name, field in self.list_fields().items() if isinstance(field, Array) and name in sample
+        }
         return {**sample, **{name: field.pack(sample[name]) for name, field in arrays.items()}}
 
     def unpack(self, line: str) -> Sample | None:
@@ -83,42 +88,55 @@ class FormSpec(Spec):
         except (ValueError, RecursionError):
             return None
         if isinstance(sample, dict):
-            for name, field in self._fields.items():
+            for name, field in self.list_fields().items():
                 if isinstance(field, Array) and name in sample:
                     sample[name] = field.unpack(sample[name])
         return None if self.find_fault(sample) else sample
 
-    @property
-    def _fields(self) -> dict[str, Field]:
+    def identify(self, sample: Sample) -> str:
+        """What a model is asked by a sample: equal for those that must not stand on both sides of a split."""
+        packed = self.pack(sample)
+        asked = [packed[name] for name in self.asks or self.holds if name in packed]
+        return asked[0] if len(asked) == 1 and isinstance(asked[0], str) else json.dumps(asked, ensure_ascii=False)
+
+    def list_fields(self) -> dict[str, Field]:
+        """The fields that a sample has or may have."""
         return {**self.holds, **self.may_hold}
 
 
 class PairForm(FormSpec):
     kind: Literal["pairs"] = "pairs"
     holds: ClassVar[Mapping[str, Field]] = {"source": TEXT, "target": TEXT}
+    asks: ClassVar[tuple[str, ...]] = ("source",)
 
 
 class DocumentForm(FormSpec):
     kind: Literal["documents"] = "documents"
     holds: ClassVar[Mapping[str, Field]] = {"text": TEXT}
+    trimmed: ClassVar[bool] = False
 
 
 class LabelForm(FormSpec):
     kind: Literal["labels"] = "labels"
     holds: ClassVar[Mapping[str, Field]] = {"text": TEXT, "label": TEXT}
     may_hold: ClassVar[Mapping[str, Field]] = {"second": TEXT}
+    asks: ClassVar[tuple[str, ...]] = ("text", "second")
+    loose: ClassVar[bool] = True
 
 
 class TagForm(FormSpec):
     kind: Literal["tags"] = "tags"
     holds: ClassVar[Mapping[str, Field]] = {"words": TEXTS, "tags": TEXTS}
     aligned: ClassVar[tuple[str, ...]] = ("words", "tags")
+    asks: ClassVar[tuple[str, ...]] = ("words",)
+    loose: ClassVar[bool] = True
 
 
 class SeriesForm(FormSpec):
     kind: Literal["series"] = "series"
     holds: ClassVar[Mapping[str, Field]] = {"values": NUMBERS, "marks": INTEGERS, "target": NUMBER}
     aligned: ClassVar[tuple[str, ...]] = ("values", "marks")
+    asks: ClassVar[tuple[str, ...]] = ("values", "marks")
 
 
 def place(sample: Sample, split: str, number: int) -> str:

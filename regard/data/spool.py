@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from regard.data.corpus import SPLITS, CorpusSpec, Split
@@ -25,25 +26,24 @@ def write_spool(
 
     One reading, so that standard input will do, and a generator isn't run twice.
     """
-    hashed, spec = hashlib.sha256(), FormSpec.parse(form)
-    counts: dict[Split, int] = {}
-    for split in SPLITS:
-        if split not in corpus.splits():
-            continue
-        counts[split] = 0
-        with (folder / f"{split}.jsonl").open("w", encoding="utf-8") as file:
-            for number, sample in enumerate(corpus.samples(form, split, root, log), 1):
-                if fault := spec.find_fault(sample):
-                    raise DataError(f"{corpus.kind}: sample {number} of {split} isn't one of {form}: {fault}")
-                packed = spec.pack(sample)
-                # where a sample stood is no part of what it says
-                said = {name: value for name, value in packed.items() if name != "place"}
-                hashed.update(json.dumps(said, ensure_ascii=False).encode())
-                file.write(json.dumps(packed, ensure_ascii=False) + "\n")
-                counts[split] += 1
-                advance()
-        if not counts[split]:
-            raise DataError(f"{split}: no sample can be used: {log.summary()}", "check the corpus's files")
+    hashed, spec, kept = hashlib.sha256(), FormSpec.parse(form), corpus.keeps_back()
+    counts: dict[Split, int] = {split: 0 for split in SPLITS if split in corpus.splits()}
+    with ExitStack() as stack:
+        paths = {split: folder / f"{split}.jsonl" for split in counts}
+        files = {split: stack.enter_context(path.open("w", encoding="utf-8")) for split, path in paths.items()}
+        for split, sample in corpus.deal(form, root, log):
+            counts[split] += 1
+            if fault := spec.find_fault(sample):
+                raise DataError(f"{corpus.kind}: sample {counts[split]} of {split} isn't one of {form}: {fault}")
+            packed = spec.pack(sample)
+            # where a sample stood is no part of what it says; where it went is, if that was decided here
+            said = {name: value for name, value in packed.items() if name != "place"}
+            hashed.update(json.dumps([split, said] if kept else said, ensure_ascii=False).encode())
+            files[split].write(json.dumps(packed, ensure_ascii=False) + "\n")
+            advance()
+    for split, count in counts.items():
+        if not count and not kept:
+            raise DataError(f"{split}: no sample can be used: {log.summary()}", log.advise())
     return hashed.hexdigest(), counts
 
 
@@ -66,3 +66,15 @@ def replace_spool(folder: Path, split: Split, form: Form, samples: Iterable[Samp
         for sample in samples:
             file.write(json.dumps(spec.pack(sample), ensure_ascii=False) + "\n")
     beside.replace(path)
+
+
+@contextmanager
+def extend_spool(folder: Path, split: Split, form: Form) -> Iterator[Callable[[Sample], None]]:
+    """What puts further samples behind a split's."""
+    spec = FormSpec.parse(form)
+    with (folder / f"{split}.jsonl").open("a", encoding="utf-8") as file:
+
+        def put(sample: Sample) -> None:
+            file.write(json.dumps(spec.pack(sample), ensure_ascii=False) + "\n")
+
+        yield put

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from regard.config import assignments
+from regard.core.hint import suggest
 from regard.core.spec import choose_kind
 from regard.data.corpora.files import Files
+from regard.data.corpus import SPLITS, Split
 from regard.data.log import Log
 from regard.data.preparation import check
 from regard.data.reader import ReaderSpec, choose_reader
@@ -48,8 +51,11 @@ def evaluate(
     page: Path | None = None,
     metrics: Sequence[str] = (),
     meter: Meter = SILENT,
+    split: Split | None = None,
 ) -> Evaluation:
     """Every measure on a test set: files that are given, or what the first run kept for testing.
+
+    `split`: another one that it kept; test unless told, or validation if there is none.
 
     `out` and `page`: where the translations and the row of results will go; a place that won't do is refused at once.
     `metrics`: kinds of further ones, where texts are measured.
@@ -57,6 +63,8 @@ def evaluate(
     for path in (out, page):
         if path is not None:
             check_file(path)
+    if split is not None and files:
+        raise InputError(f"--split {split} is a part that the run kept, and --data names files: which?", "one of them")
     first, run = load_bundle(nouns[0]), _open(nouns[0])
     task = first.purpose()
     if first.task is None and not files:
@@ -74,7 +82,7 @@ def evaluate(
         if run is None:
             raise InputError(f"{nouns[0]}: only what was trained here is recorded", "leave --record out")
         _last_step(run)
-    samples, count = _samples(run, task, files), first.model.parameter_count()
+    samples, count = _samples(run, task, files, split), first.model.parameter_count()
     if isinstance(task, TranslationTaskSpec):
         translator = ensemble(
             [
@@ -94,6 +102,13 @@ def evaluate(
         raise InputError(f"{nouns[1]}: only translators make an ensemble", "one run at a time")
     with meter.watch("evaluating, batches of samples") as advance:
         return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance))
+
+
+def check_split(name: str | None) -> Split | None:
+    """A split by its name."""
+    if name is not None and (name not in SPLITS or name == "train"):
+        raise InputError(f"--split {name}: no part that a run keeps to measure on{suggest(name, SPLITS[1:])}")
+    return cast(Split | None, name)
 
 
 def add_metrics(task: TaskSpec, kinds: Sequence[str], noun: str) -> TaskSpec:
@@ -121,11 +136,11 @@ def _open(noun: str) -> Run | None:
     return Run.open(folder) if (folder / RUN).is_file() else None
 
 
-def _samples(run: Run | None, task: TaskSpec, files: Sequence[str]) -> list[Sample]:
+def _samples(run: Run | None, task: TaskSpec, files: Sequence[str], split: Split | None) -> list[Sample]:
     if not files:
         assert run is not None
-        return run.prepared().samples("test" if run.prepared().has("test") else "validation")
-    samples = list(_reader(run, task.form, files).samples(Log("stop")))
+        return run.prepared().samples(split or ("test" if run.prepared().has("test") else "validation"))
+    samples = list(_reader(run, task.form, files).read(task.form, Log("stop")))
     if not samples:
         raise DataError(f"{', '.join(files)}: there is nothing in it", "check the files")
     return samples
@@ -134,8 +149,10 @@ def _samples(run: Run | None, task: TaskSpec, files: Sequence[str]) -> list[Samp
 def _reader(run: Run | None, form: Form, files: Sequence[str]) -> ReaderSpec:
     """The reader that the run was trained with, on other files; otherwise what a user means by the names of files."""
     corpus = None if run is None else run.spec.corpus
-    own = corpus.train if isinstance(corpus, Files) and corpus.train.form == form else None
-    return (None if own is None else own.turn_to(files)) or choose_reader(form, files)
+    own = corpus.train if isinstance(corpus, Files) and form in corpus.train.forms() else None
+    if len(files) == 1 and files[0].startswith("{"):  # settings, as in a run file
+        return ReaderSpec.parse(assignments([f"data={files[0]}"])["data"]).settle(form, "test", Path())
+    return (None if own is None else own.turn_to(files, form)) or choose_reader(form, files)
 
 
 def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], done: Evaluation) -> None:

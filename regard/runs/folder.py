@@ -181,6 +181,9 @@ class Run:
     def _read_corpus(
         self, assembly: Assembly, origin: Bundle | None, report: Callable[[str], None], meter: Meter
     ) -> Prepared:
+        # the run file says which readers were meant, so that nobody has to find it out again
+        corpus = self.spec.corpus.settle(assembly.task.form, Path(self.spec.data))
+        self.spec = self.spec.model_copy(update={"corpus": corpus})
         spec, data = self.spec, self.folder / "data"
         known = borrow_lexicon(spec) if origin is None else origin.lexicon
         if known is not None and assembly.task.words:
@@ -189,6 +192,8 @@ class Run:
         fitted = lambda lexicon: assembly.with_words(lexicon).model  # noqa: E731
         prepared, log = prepare(spec.corpus, assembly.task, spec.tokenizer, *limits, known, fitted, meter)
         report(f"data: {log.summary()}")
+        for note in log.notes:
+            report(f"data: {note}")
         if log.reasons:
             report(f"data: every such line is in {data / REPORT}")
         return prepared

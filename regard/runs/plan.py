@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import torch
 
@@ -65,6 +65,9 @@ class Sampled(CorpusSpec):
 
     def forms(self) -> tuple[Form, ...]:
         return self.whole.forms()
+
+    def settle(self, form: Form, folder: Path) -> Self:
+        return self.replace(whole=self.whole.settle(form, folder))
 
     def splits(self) -> tuple[Split, ...]:
         return ("train",)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import Document, read
+from regard.data.given import hand_in
 from regard.data.prepared import Prepared
 from regard.errors import CheckpointError
 from regard.host.files import explain_disk_errors
@@ -43,8 +44,13 @@ class TrainedRun:
         return load(str(self.folder))
 
 
-def fit(path: str | Path, changes: Mapping[str, Any] | None = None) -> TrainedRun:
-    """Train as a run file says: `fit("recipes/demo.yaml", {"train.minutes": 30})`.
+def fit(
+    settings: str | Path | Mapping[str, Any], changes: Mapping[str, Any] | None = None, data: Any = None
+) -> TrainedRun:
+    """Train as a run file or a tree of settings says: `fit("recipes/demo.yaml", {"train.minutes": 30})`.
+
+    `data`: rows to train on instead of files: any iterable of dicts, a frame of pandas or polars, a table of Arrow,
+    a data set of Hugging Face; or a dict of such by split. The run keeps what it needs of them.
 
     >>> import regard
     >>> run = regard.fit("en-fr.yaml", {"train.steps": 2, "out": "runs/again"})
@@ -53,9 +59,12 @@ def fit(path: str | Path, changes: Mapping[str, Any] | None = None) -> TrainedRu
     >>> run.model().translate("the cat sleeps").text == regard.load("runs/again").translate("the cat sleeps").text
     True
     """
+    document = Document(dict(settings)) if isinstance(settings, Mapping) else read(Path(settings))
+    if data is not None:
+        document.tree = hand_in(document.tree, data)
     words = [f"{key}={json.dumps(value)}" for key, value in (changes or {}).items()]
     screen = Screen()
-    return train(read(Path(path)).change(words), screen.say, listeners=[screen])
+    return train(document.change(words), screen.say, listeners=[screen])
 
 
 def train(

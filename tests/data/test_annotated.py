@@ -34,6 +34,11 @@ def read(spec: dict[str, Any], log: Log | None = None) -> list[Sample]:
     return list(ReaderSpec.parse(spec).samples(log or Log("stop")))
 
 
+def undivided(train: dict[str, Any]) -> CorpusSpec:
+    """A corpus that keeps nothing back."""
+    return CorpusSpec.parse({"kind": "files", "train": train, "split": {"validation": 0}})
+
+
 def test_conllu_gives_words_and_tags_and_leaves_out_what_is_no_word(tmp_path: Path) -> None:
     path = tmp_path / "a.conllu"
     path.write_text(CONLLU)
@@ -118,8 +123,8 @@ def test_a_header_is_asked_about_and_never_learned(
     path.write_text(header + content)
 
     def learned(**settings: bool) -> list[Sample]:
-        corpus = CorpusSpec.parse({"kind": "files", "train": {"kind": kind, "path": "a.tsv", **settings}})
-        return list(corpus.samples("pairs", "train", tmp_path, Log("stop")))
+        corpus = undivided({"kind": kind, "path": "a.tsv", **settings})
+        return list(corpus.samples(corpus.forms()[0], "train", tmp_path, Log("stop")))
 
     with pytest.raises(DataError, match=f"{path}:1: .*{message}") as error:
         learned()
@@ -172,8 +177,8 @@ def test_a_header_over_two_aligned_files_is_asked_about(tmp_path: Path) -> None:
 )
 def test_ordinary_first_lines_raise_no_alarm(tmp_path: Path, kind: str, content: str) -> None:
     (tmp_path / "a.tsv").write_text(content)
-    corpus = CorpusSpec.parse({"kind": "files", "train": {"kind": kind, "path": "a.tsv"}})
-    assert list(corpus.samples("pairs", "train", tmp_path, Log("stop")))
+    corpus = undivided({"kind": kind, "path": "a.tsv"})
+    assert list(corpus.samples(corpus.forms()[0], "train", tmp_path, Log("stop")))
 
 
 @pytest.mark.parametrize("count", [25, 5000])
@@ -184,10 +189,10 @@ def test_swapped_columns_are_asked_about(tmp_path: Path, count: int) -> None:
     with pytest.raises(
         DataError, match=f"a.tsv:1: 'review 0' and {most - 1} other labels for {most} texts: are the columns swapped"
     ) as error:
-        list(CorpusSpec.parse({"kind": "files", "train": train}).samples("labels", "train", tmp_path, Log("stop")))
+        list(undivided(train).samples("labels", "train", tmp_path, Log("stop")))
     assert "text: 0, label: 1; or many: true" in error.value.hint
     for settled in ({"text": 0, "label": 1}, {"many": True}):
-        corpus = CorpusSpec.parse({"kind": "files", "train": {**train, **settled}})
+        corpus = undivided({**train, **settled})
         assert len(list(corpus.samples("labels", "train", tmp_path, Log("stop")))) == count
 
 
@@ -197,10 +202,10 @@ def test_words_that_stand_where_tags_belong_are_asked_about(tmp_path: Path) -> N
     with pytest.raises(
         DataError, match=r"99 tags for 9 different words, such as 'w0': are the columns swapped"
     ) as error:
-        list(CorpusSpec.parse({"kind": "files", "train": train}).samples("tags", "train", tmp_path, Log("stop")))
+        list(undivided(train).samples("tags", "train", tmp_path, Log("stop")))
     assert "word: 1, tag: 0" in error.value.hint
     for settled in ({"word": 1, "tag": 0}, {"many": True}):
-        corpus = CorpusSpec.parse({"kind": "files", "train": {**train, **settled}})
+        corpus = undivided({**train, **settled})
         assert len(list(corpus.samples("tags", "train", tmp_path, Log("stop")))) == 1
 
 
@@ -210,7 +215,7 @@ def test_words_that_stand_where_tags_belong_are_asked_about(tmp_path: Path) -> N
         ("a.tsv", "good\tfine\nbad\n", "2: too few columns: 1 of 2"),
         ("a.tsv", "good\tfine\n\t\n", "2: empty: text"),
         ("a.jsonl", '{"text": "a", "label": "b"}\n{"text": "a"}\n', "2: no text: 'label'"),
-        ("a.jsonl", '{"text": "a", "label": "b"}\n[]\n', "2: no text: 'text'"),
+        ("a.jsonl", '{"text": "a", "label": "b"}\n[]\n', "2: not an object"),
         ("a.jsonl", '{"text": "a", "label": "b"}\n{\n', "2: not JSON"),
     ],
 )

@@ -24,7 +24,8 @@ from regard.host.machine import peak_memory
 
 for name in sys.argv[1:]:
     folder = Path(name)
-    corpus = CorpusSpec.parse({"kind": "files", "train": {"kind": "text", "source": "train.en", "target": "train.fr"}})
+    train = {"kind": "text", "source": "train.en", "target": "train.fr"}
+    corpus = CorpusSpec.parse({"kind": "files", "train": train, "split": {"validation": 0}})
     ready, _ = prepare(corpus, TranslationTaskSpec(), TokenizerSpec(vocabulary=2000), 10_000, folder, folder / "data")
     plan = BatchSpec(tokens=4096, longest=10_000).plan(ready.lengths("source", "target"), 1, 0)
     sentences = sum(len(rows) for rows in plan)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.corpora.english_french.stream import split_by_text
 from regard.data.corpora.python_stdlib import Split, documents, names
+from regard.data.split import split_by_text
 from regard.errors import DataError
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")

@@ -16,10 +16,10 @@ from string import ascii_letters, ascii_lowercase, digits
 from typing import ClassVar, Literal, get_args
 
 from regard.core.spec import Size
-from regard.data.corpora.english_french.stream import split_by_text
 from regard.data.corpus import Generated
 from regard.data.corpus import Split as CorpusSplit
 from regard.data.sample import Form, Sample
+from regard.data.split import split_by_text
 from regard.errors import SpecError
 
 Split = Literal["train", "validation", "test"]

@@ -1,23 +1,29 @@
-"""Files of the user's own, each split with a reader."""
+"""Files of the user's own, or rows from Python: a reader for each split, or splits made of the training data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
 from regard.core.spec import Rate
-from regard.data.corpus import SPLITS, CorpusSpec, Split
+from regard.data.corpus import SPLITS, CorpusSpec, KeptBack, Split
 from regard.data.log import Log
-from regard.data.reader import ReaderSpec
-from regard.data.sample import Form, Sample
+from regard.data.reader import Key, ReaderSpec
+from regard.data.readers.dataset import Dataset
+from regard.data.sample import Form, FormSpec, Sample
+from regard.data.split import SHARE, SplitSpec, hash_text, split_by_hash
+from regard.errors import SpecError
+
+MOST = 2000  # samples that are kept back for validation where nobody said how many
 
 
 class Files(CorpusSpec):
     """Files of the user's own."""
 
+    found: ClassVar[bool] = True
     kind: Literal["files"] = "files"
     train: ReaderSpec
     """The reader of the files that are trained on."""
@@ -25,44 +31,97 @@ class Files(CorpusSpec):
     """The reader of the files that checkpoints are judged by."""
     test: ReaderSpec | None = None
     """The reader of the files that `regard eval` measures."""
+    split: SplitSpec = SplitSpec()
+    """What is kept back of the training data for splits that have no files of their own."""
     holdout: Rate = 0.0
     """The last share of each document is kept for validation, where that has no file of its own."""
 
     @model_validator(mode="after")
     def check(self) -> Self:
-        forms = {reader.form for reader in (self.train, self.validation, self.test) if reader is not None}
-        if len(forms) > 1:
+        if not self.forms():
+            forms = {form for reader in self._readers().values() for form in reader.forms()}
             raise ValueError(f"all splits must be of one form, and these have {' and '.join(sorted(forms))}")
-        if self.holdout and (self.train.form != "documents" or self.validation is not None):
+        if self.holdout and ("documents" not in self.forms() or self.validation is not None or self.split.validation):
             raise ValueError("holdout: it cuts documents, and only where there is no file for validation")
+        for name, share in (("validation", self.split.validation), ("test", self.split.test)):
+            if share and name in self._readers():
+                raise ValueError(f"split.{name}: {share} of train, and there are files for it too: which?")
         return self
 
     def forms(self) -> tuple[Form, ...]:
-        return (self.train.form,)
+        readers = self._readers().values()
+        return tuple(form for form in self.train.forms() if all(form in reader.forms() for reader in readers))
 
     def splits(self) -> tuple[Split, ...]:
-        return tuple(
-            split for split in SPLITS if self._reader(split) is not None or (split == "validation" and self.holdout)
-        )
+        kept = {*self._readers(), *self.keeps_back(), *(["validation"] if self.holdout else [])}
+        return tuple(split for split in SPLITS if split in kept)
+
+    def keeps_back(self) -> Mapping[Split, KeptBack]:
+        found: dict[Split, KeptBack] = {}
+        if self.validation is None and not self.holdout and self.split.validation != 0:
+            told = self.split.validation
+            found["validation"] = KeptBack(SHARE, MOST) if told is None else KeptBack(told)
+        if self.test is None and self.split.test:
+            found["test"] = KeptBack(self.split.test)
+        return found
+
+    def settle(self, form: Form, folder: Path) -> Self:
+        """The same with the kind of every reader, and with the splits that a data set brings along."""
+        readers = {split: reader.settle(form, split, folder) for split, reader in self._readers().items()}
+        train = readers["train"]
+        if isinstance(train, Dataset) and train.split == "train":
+            there, kept = train.list_splits(folder), self.keeps_back()
+            own = (split for split in ("validation", "test") if split in there and split not in readers)
+            # what a user wants to be kept back goes before what the data set has
+            readers |= {
+                split: train.replace(split=split) for split in own if not (split in kept and self._asks_for(split))
+            }
+        return self.replace(**readers)
 
     def samples(self, form: Form, split: Split, folder: Path, log: Log) -> Iterator[Sample]:
-        reader = self._reader(split)
-        if self.holdout and split in ("train", "validation"):
-            return self._cut(split, folder, log)
-        if reader is None:
-            return iter(())
-        found = reader.under(folder).samples(log)
-        return reader.check_samples(found) if split == "train" else found
+        settled = self.settle(form, folder)
+        if split in settled._readers() and split != "train":
+            return settled._read(split, form, folder, log)
+        return (sample for dealt, sample in settled._deal_train(form, folder, log) if dealt == split)
 
-    def _cut(self, split: Split, folder: Path, log: Log) -> Iterator[Sample]:
-        """The beginning of each document for training, or its end for validation."""
-        for sample in self.train.under(folder).samples(log if split == "train" else Log(self.policy)):
-            text = sample["text"]
-            border = int(len(text) * (1 - self.holdout))
-            part = text[:border] if split == "train" else text[border:]
-            if part:
-                yield {**sample, "text": part}
+    def deal(self, form: Form, folder: Path, log: Log) -> Iterator[tuple[Split, Sample]]:
+        settled = self.settle(form, folder)
+        yield from settled._deal_train(form, folder, log)
+        for split in SPLITS:
+            if split != "train" and split in settled._readers():
+                yield from ((split, sample) for sample in settled._read(split, form, folder, log))
 
-    def _reader(self, split: Split) -> ReaderSpec | None:
-        readers = {"train": self.train, "validation": self.validation, "test": self.test}
-        return readers.get(split)
+    def _deal_train(self, form: Form, folder: Path, log: Log) -> Iterator[tuple[Split, Sample]]:
+        """What there is to train on, and what is kept back of it; read once, so that standard input will do."""
+        if self.holdout and form != "documents":
+            raise SpecError(f"corpus.holdout: it cuts documents, and these are {form}", "corpus.split.validation=0.1")
+        shares = {split: kept.share for split, kept in self.keeps_back().items()}
+        validation, test = shares.get("validation", 0.0), shares.get("test", 0.0)
+        spec, by = FormSpec.parse(form), self.split.by if shares else None
+        for sample in self._read("train", form, folder, log, by):
+            if self.holdout:
+                yield from self._cut(sample)
+            elif not shares:
+                yield "train", sample
+            else:
+                asked = str(sample.get("group", "")) if by is not None else spec.identify(sample)
+                yield split_by_hash(hash_text(asked, self.split.seed), validation, test), sample
+
+    def _cut(self, sample: Sample) -> Iterator[tuple[Split, Sample]]:
+        """The beginning of a document for training, and its end for validation."""
+        border = int(len(sample["text"]) * (1 - self.holdout))
+        parts: list[tuple[Split, str]] = [("train", sample["text"][:border]), ("validation", sample["text"][border:])]
+        yield from ((split, {**sample, "text": part}) for split, part in parts if part)
+
+    def _read(self, split: Split, form: Form, folder: Path, log: Log, by: Key | None = None) -> Iterator[Sample]:
+        reader = self._readers()[split]
+        found = reader.under(folder).read(form, log, by)
+        return reader.check_samples(found, form) if split == "train" else found
+
+    def _asks_for(self, split: str) -> bool:
+        """Whether a user has said how much is to be kept back for a split."""
+        return bool({"validation": self.split.validation, "test": self.split.test}[split])
+
+    def _readers(self) -> dict[Split, ReaderSpec]:
+        readers: dict[Split, Any] = {"train": self.train, "validation": self.validation, "test": self.test}
+        return {split: reader for split, reader in readers.items() if reader is not None}

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import ClassVar, Literal, get_args
 
 from regard.core.spec import Size
-from regard.data.corpora.english_french.stream import split_by_text
 from regard.data.corpus import CorpusSpec
 from regard.data.corpus import Split as CorpusSplit
 from regard.data.log import Log
 from regard.data.sample import Form, Sample
+from regard.data.split import split_by_text
 from regard.errors import DataError
 
 Split = Literal["train", "validation", "test"]

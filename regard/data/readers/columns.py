@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from regard.data.header import body, check_tags, refuse_names
-from regard.data.lines import Line, lines
+from regard.data.lines import Line
 from regard.data.log import Log
 from regard.data.reader import ANY, SentenceReader
-from regard.data.sample import Sample
+from regard.data.sample import Form, Sample
 
 
 class Columns(SentenceReader):
     """A word and its tag on each line, divided by a tab or by spaces; columns count from 0, and -1 is the last."""
 
     suffixes: ClassVar[tuple[str, ...]] = (ANY,)
+    inside: ClassVar[tuple[str, ...]] = (".txt", ".tsv", ".conll", ".iob", ".bio")
     kind: Literal["columns"] = "columns"
     word: int = 0
     """The column of the word."""
@@ -39,11 +40,11 @@ class Columns(SentenceReader):
         return found
 
     def lines(self, path: str, log: Log) -> Iterator[Line]:
-        for number, line in enumerate(body(lines(path, log, self.longest), self.header)):
+        for number, line in enumerate(body(super().lines(path, log), self.header)):
             cells = (line.text or "").split()
             if not number and self.header is None and len(cells) > 1:
                 refuse_names(line.place, {"word": cells[0], "tag": cells[-1]})
             yield line
 
-    def check_samples(self, samples: Iterator[Sample]) -> Iterator[Sample]:
-        return check_tags(samples, self.many)
+    def check_samples(self, samples: Iterator[Sample], form: Form) -> Iterator[Sample]:
+        return check_tags(samples, self.many, {"word": 1, "tag": 0})

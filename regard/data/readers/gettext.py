@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from regard.core.spec import Size
+from regard.data.encoding import keeps_ascii
 from regard.data.lines import LONGEST, Line, clean, decode, rows
 from regard.data.log import Log
-from regard.data.reader import PairReader, Paths, list_paths
+from regard.data.reader import PairReader
+from regard.data.source import Paths
 from regard.errors import DataError
 
 CHARSET = re.compile(rb"charset=([^\s\\\";]+)")
@@ -18,7 +20,6 @@ KEYWORD = re.compile(r'(msgctxt|msgid|msgid_plural|msgstr|msgstr\[\d+\])\s*(".*)
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)")
 LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-PRINTABLE = bytes(byte for byte in range(32, 127) if byte != ord("\\"))
 
 
 class PO(PairReader):
@@ -30,7 +31,7 @@ class PO(PairReader):
     longest: Size = LONGEST
 
     def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
-        for path in list_paths(self.path):
+        for path in self.find(self.path):
             for entry in catalogue(path, log, self.longest):
                 if entry.damaged:
                     log.drop()
@@ -117,11 +118,7 @@ def check_charset(name: bytes, place: str) -> str:
     shown = name.decode("ascii", "replace")
     if shown == "CHARSET":  # of a template that nobody has filled in
         return "UTF-8"
-    try:
-        sound = PRINTABLE.decode(shown) == PRINTABLE.decode("ascii")
-    except (LookupError, ValueError):
-        sound = False
-    if not sound:
+    if not keeps_ascii(shown):
         raise DataError(f"{place}: the charset {shown!r} isn't one that can be read", "msgconv --to-code=UTF-8")
     return shown
 

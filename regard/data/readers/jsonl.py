@@ -1,55 +1,46 @@
-"""Pairs as JSON lines."""
+"""JSON, an object a line."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from regard.core.spec import Size
-from regard.data.lines import LONGEST, Line, clean, lines
+from regard.data.encoding import UTF8, Encoding
+from regard.data.lines import LONGEST, lines
 from regard.data.log import Log
-from regard.data.reader import Pair, PairReader, Paths, list_paths
+from regard.data.sample import Form
+from regard.data.table import Sheet, SheetRow, TableReader
 
 
-class JSONL(PairReader):
-    """One JSON object a line."""
+class JSONL(TableReader):
+    """One JSON object a line; fields by name, `translation.en` for one within another."""
 
-    suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
+    suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
     kind: Literal["jsonl"] = "jsonl"
-    path: Paths
-    source: str = "source"
-    """The key of the source text."""
-    target: str = "target"
-    """The key of the target text."""
     longest: Size = LONGEST
+    encoding: Encoding = UTF8
 
-    def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
-        for path in list_paths(self.path):
-            for line in lines(path, log, self.longest):
-                found = None if line.text is None else self.parsed(line.text, line.place, log)
-                if found is None:
-                    yield Line(line.place, None), Line(line.place, None)
-                else:
-                    source, target = (clean(text, line.place, log) for text in found)
-                    yield source, replace(target, repaired=target.repaired or line.repaired)
+    def open(self, path: str, form: Form, log: Log) -> Sheet:
+        return Sheet.of_objects(path, read_objects(path, log, self.longest, self.encoding))
 
-    def parsed(self, text: str, place: str, log: Log) -> Pair | None:
-        if not text.strip():
-            log.reject(place, "empty line")
-            return None
-        try:
-            entry = json.loads(text)
-        except (ValueError, RecursionError):
-            log.reject(place, "not JSON")
-            return None
-        if not isinstance(entry, dict):
-            log.reject(place, "not an object")
-            return None
-        source, target = entry.get(self.source), entry.get(self.target)
-        if not isinstance(source, str) or not isinstance(target, str):
-            missing = self.source if not isinstance(source, str) else self.target
-            log.reject(place, f"no text: {missing!r}")
-            return None
-        return source, target
+
+def read_objects(path: str, log: Log, longest: int, encoding: str) -> Iterator[SheetRow]:
+    """The object of every line; a row without cells where there is none."""
+    for line in lines(path, log, longest, encoding):
+        found = None if line.text is None else parse_object(line.text, line.place, log)
+        yield SheetRow(line.place, found, line.repaired)
+
+
+def parse_object(text: str, place: str, log: Log) -> dict[str, Any] | None:
+    """An object, or None where the text isn't one, and the log says so."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        log.reject(place, "not JSON" if text.strip() else "empty line")
+        return None
+    if not isinstance(found, dict):
+        log.reject(place, "not an object")
+        return None
+    return found

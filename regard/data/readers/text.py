@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal, Self
 
 from regard.core.spec import Size
+from regard.data.encoding import UTF8, Encoding
 from regard.data.header import refuse_names
 from regard.data.lines import LONGEST, Line, lines
 from regard.data.log import Log
-from regard.data.reader import PairReader, Paths, list_paths
+from regard.data.reader import PairReader
+from regard.data.sample import Form
+from regard.data.source import Paths
 from regard.errors import DataError
 
 
@@ -25,9 +28,10 @@ class Text(PairReader):
     """The file, or the list of files, of the target language, line by line the translations."""
     header: bool | None = None
     longest: Size = LONGEST
+    encoding: Encoding = UTF8
 
     @classmethod
-    def take(cls, names: Sequence[str]) -> Self | None:
+    def take(cls, names: Sequence[str], form: Form) -> Self | None:
         return cls(source=names[0], target=names[1]) if len(names) == 2 else None
 
     @classmethod
@@ -35,7 +39,7 @@ class Text(PairReader):
         return "a source and a target file"
 
     def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
-        sources, targets = list_paths(self.source), list_paths(self.target)
+        sources, targets = self.find(self.source), self.find(self.target)
         if len(sources) != len(targets):
             raise DataError(f"{len(sources)} source files and {len(targets)} target files", "list them in pairs")
         for source, target in zip(sources, targets, strict=True):
@@ -48,7 +52,7 @@ class Text(PairReader):
                 yield one, other
 
     def aligned(self, source: str, target: str, log: Log) -> Iterator[tuple[Line, Line]]:
-        ones, others = lines(source, log, self.longest), lines(target, log, self.longest)
+        ones, others = (lines(side, log, self.longest, self.encoding) for side in (source, target))
         for count, (one, other) in enumerate(itertools.zip_longest(ones, others)):
             if one is None or other is None:
                 more = 1 + sum(1 for _ in (others if one is None else ones))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,9 +12,11 @@ from xml.etree import ElementTree
 from pydantic import model_validator
 
 from regard.core.spec import Size
-from regard.data.lines import LONGEST, Line, clean, open_bytes
+from regard.data.lines import LONGEST, Line, clean
 from regard.data.log import Log
-from regard.data.reader import PairReader, Paths, list_paths
+from regard.data.reader import PairReader
+from regard.data.sample import Form
+from regard.data.source import Paths, open_bytes
 from regard.errors import DataError
 
 CODES = frozenset({"bpt", "ept", "ph", "it", "ut"})  # hold another program's markup, not text; `hi` holds text
@@ -43,14 +44,14 @@ class TMX(PairReader):
         return self
 
     @classmethod
-    def take(cls, names: Sequence[str]) -> Self | None:
+    def take(cls, names: Sequence[str], form: Form) -> Self | None:
         """A file, which may be followed by its two languages."""
-        if len(names) == 3 and super().take(names[:1]) is not None:
+        if len(names) == 3 and super().take(names[:1], form) is not None:
             return cls(path=names[0], source=names[1], target=names[2])
-        return super().take(names)
+        return super().take(names, form)
 
     def raw(self, log: Log) -> Iterator[tuple[Line, Line]]:
-        for path in list_paths(self.path):
+        for path in self.find(self.path):
             wanted = (self.source, self.target) if self.source and self.target else None
             for unit in units(path, log, self.longest):
                 wanted = wanted or unit.direction(path)
@@ -120,7 +121,7 @@ def units(path: str, log: Log, longest: int) -> Iterator[Unit]:
                     yield builder.done.popleft()
             parser.close()
         # the last two: a charset that the parser doesn't know
-        except (ElementTree.ParseError, EOFError, OSError, zlib.error, LookupError, ValueError) as error:
+        except (ElementTree.ParseError, OSError, LookupError, ValueError) as error:
             yield from builder.done
             log.skip(path, f"damaged XML: {error}")
 

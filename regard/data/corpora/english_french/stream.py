@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterator
 from functools import cache
-from hashlib import blake2b
 from random import Random
 from typing import Literal, get_args
 
@@ -17,18 +16,12 @@ from regard.data.corpora.english_french.draw import Draw, DrawnWords
 from regard.data.corpora.english_french.lexicon import common, lexicon
 from regard.data.corpora.english_french.pattern import Level, Sentence, table, weights
 from regard.data.corpora.english_french.word import BilingualPair
+from regard.data.split import TOP, hash_text, split_by_hash
 
 Split = Literal["train", "validation", "test", "combinations"]
-TOP = 2**64  # of the hash
 HELD_OUT = 0.05  # of the combinations of pattern and word
-TRAINED = 0.9  # of the sentences without one; validation and test share the rest
 # words that a pattern can't do without, or has too few of
 INDISPENSABLE = frozenset(["year", "old", "order", "easy", "difficult", "important", "useful", "dangerous", "useless"])
-
-
-def number(text: str) -> int:
-    """A stable 64-bit hash."""
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
 
 
 @cache
@@ -45,19 +38,7 @@ def open_lemmas() -> frozenset[str]:
 @cache
 def is_held_out(pattern: str, lemma: str) -> bool:
     """Whether training never sees this word in this pattern."""
-    return lemma in open_lemmas() and number(f"{pattern} {lemma}") < HELD_OUT * TOP
-
-
-def split_by_text(text: str) -> Literal["train", "validation", "test"]:
-    """The split of anything that a text stands for, whatever the seed or the machine."""
-    return split_by_hash(number(text))
-
-
-def split_by_hash(value: int) -> Literal["train", "validation", "test"]:
-    """The split of a hash."""
-    if value < TRAINED * TOP:
-        return "train"
-    return "validation" if value < (1 + TRAINED) / 2 * TOP else "test"
+    return lemma in open_lemmas() and hash_text(f"{pattern} {lemma}") < HELD_OUT * TOP
 
 
 def choose_split(sentence: Sentence | BilingualPair, value: int) -> Split:
@@ -86,7 +67,7 @@ def pairs(split: Split, seed: int = 0, level: Level = "full") -> Iterator[Biling
         raise ValueError(f"split {split} is none of {', '.join(get_args(Split))}")
     seen: set[int] = set()
     for sentence in sentences(f"{split} {seed}", level):
-        value = number(sentence.source)
+        value = hash_text(sentence.source)
         if value not in seen and choose_split(sentence, value) == split:
             seen.add(value)
             yield sentence.pair()

@@ -1,0 +1,51 @@
+"""Which split a sample belongs to: a stable hash of its text says so, whatever the order, the machine or the time.
+
+So the same text never stands on both sides, a corpus that grows keeps its test set, and nothing needs to be noted down.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from regard.core.spec import Count, Rate, Spec
+
+TOP = 2**64  # of the hash
+SHARE = 0.05  # of all samples, for validation and for testing each
+
+
+class SplitSpec(Spec):
+    """What is kept back of the samples to train on, by a hash of what a model is asked."""
+
+    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kind: Literal["split"] = "split"
+    validation: Rate | None = None  # a share; None: a twentieth but not too many, where there are no files for it
+    test: Rate = 0.0
+    seed: Count = 0
+    by: Count | str | None = None  # a column, by name or number: rows that agree in it stay together
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if (self.validation or 0) + self.test >= 1:
+            raise ValueError(f"validation {self.validation} and test {self.test} leave nothing to train on")
+        return self
+
+
+def hash_text(text: str, seed: int = 0) -> int:
+    """A stable 64-bit hash."""
+    key = str(seed).encode() if seed else b""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8, key=key).digest())
+
+
+def split_by_text(text: str) -> Literal["train", "validation", "test"]:
+    """The split of anything that a text stands for, whatever the seed or the machine."""
+    return split_by_hash(hash_text(text))
+
+
+def split_by_hash(value: int, validation: float = SHARE, test: float = SHARE) -> Literal["train", "validation", "test"]:
+    """The split of a hash; `validation`, `test`: their shares."""
+    if value < (1 - (validation + test)) * TOP:
+        return "train"
+    return "validation" if value < (1 - test) * TOP else "test"
