@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from shlex import join, quote
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -65,6 +65,54 @@ def data(
     for line in format_look(found):
         print(line)
     hint(again)
+
+
+@app.command()
+def new(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TASK",
+            help="What is to be learned, such as translation; files tell it too. Further files and settings of their "
+            "reader may follow: header=true text=review",
+        ),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Files to learn from; without any, a corpus that is built in."),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The run file to write.")] = Path("run.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there already.")] = False,
+) -> None:
+    """Write a run file to start from, with sizes that fit the data and this machine, and a comment on each setting."""
+    from regard.config import assignments
+    from regard.host.output import check_file, put
+    from regard.runs.draft import draft
+    from regard.runs.look import list_tasks
+
+    named, settings = divide_words(words or [])
+    known = list_tasks()
+    task = named.pop(0) if named and named[0] in known else None
+    files = [*(data or []), *named]
+    for file in named if data is None else ():
+        if not Path(file).exists():
+            raise SpecError(f"{file}: no task is called so, and no file is", f"a task: {', '.join(known)}")
+    check_file(out)
+    if out.exists() and not force:
+        raise InputError(f"{out}: is there already", "--out ANOTHER.yaml, or --force to write over it")
+    made = draft(task, files, assignments(settings))
+    put(out, made.text.encode())
+    print(f"{out}  {made.task}, {made.tree['model']['kind']}, {made.look.form} from {describe_source(made.tree)}")
+    hint(f"regard train {quote(str(out))}, or regard plan {quote(str(out))}, or regard data {quote(str(out))}")
+
+
+def describe_source(tree: dict[str, Any]) -> str:
+    """Where a run file's samples come from, in a few words."""
+    corpus = tree["corpus"]
+    if corpus["kind"] != "files":
+        return f"{corpus['kind']}, which is built in"
+    told = {split: part for split, part in corpus.items() if isinstance(part, dict)}
+    return f"files for {' and '.join(told)}, read by {told['train']['kind']}"
 
 
 def divide_words(given: list[str]) -> tuple[list[str], list[str]]:
@@ -223,10 +271,15 @@ def settle_doubts(work: Callable[[Document], T], document: Document) -> T:
         except Doubt as doubt:
             if not (doubt.ways and doubt.key):
                 raise
-            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            if not is_attended():
                 doubt.hint = "; or ".join(f"{words} ({meaning})" for meaning, words in spell_ways(doubt).items())
                 raise
             document = ask(document, doubt)
+
+
+def is_attended() -> bool:
+    """Whether somebody sits there who sees questions and can answer them."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def ask(document: Document, doubt: Doubt) -> Document:

@@ -16,7 +16,7 @@ from typing import Any
 
 import regard.data.readers  # noqa: F401  enters every reader
 from regard.data.cell import CellReader
-from regard.data.header import LANGUAGES, guess_fields
+from regard.data.header import LANGUAGES, USUAL, guess_fields
 from regard.data.lines import LONGEST, lines
 from regard.data.log import Log
 from regard.data.packing import strip_packing
@@ -66,7 +66,8 @@ def divide_files(paths: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in paths:
         found.setdefault(_name_split(path), []).append(path)
-    return found if "train" in found and "" not in found else {"train": list(paths)}
+    told = "train" in found and "" not in found
+    return {split: found[split] for split in ALIASES if split in found} if told else {"train": list(paths)}
 
 
 def _name_split(path: str) -> str:
@@ -93,8 +94,8 @@ class Proposal:
 def _turn_to(reader: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
     if reader["kind"] == "text":
         half = len(files) // 2
-        return {**reader, "source": _fold(files[:half]), "target": _fold(files[half:])}
-    return {**reader, "path": _fold(files)}
+        return {"kind": "text", "source": _fold(files[:half]), "target": _fold(files[half:]), **reader}
+    return {"kind": reader["kind"], "path": _fold(files), **reader}
 
 
 def _fold(files: Sequence[str]) -> str | list[str]:
@@ -168,7 +169,7 @@ def _read_columns(kind: type[TableReader], path: str, told: Mapping[str, Any]) -
     log = Log()
     if isinstance(reader, CellReader):
         rows = list(_thin(reader.cut(path, log)))
-        cells = [list(row.cells) for row in rows if row.cells and not isinstance(row.cells, Mapping)]
+        cells = [list(row.cells) for row in rows if row.cells and any(str(cell).strip() for cell in row.cells)]
         if not cells:
             raise DataError(f"{path}: no row can be read: {log.summary()}", "check the file")
         named = told.get("header") or (told.get("header") is None and _is_header(cells[0]))
@@ -195,7 +196,11 @@ def _is_header(cells: Sequence[Any]) -> bool:
     """Whether a first row is made of short names, among which those are that some form wants."""
     names = [str(cell).strip() for cell in cells]
     plain = all(re.fullmatch(r"[^\W\d][\w .#/-]{0,29}", name) and len(name.split()) < 4 for name in names)
-    return plain and len(set(names)) == len(names) and any(guess_fields(form, names) for form in FORMS[:3])
+    if not plain or len(set(names)) < len(names):
+        return False
+    # a text may well begin with such a word, so for a text alone the word must be all
+    alone = any(name.lower() in USUAL["text"].split() for name in names)
+    return alone or any(guess_fields(form, names) for form in FORMS[:3])
 
 
 def _propose_columns(columns: ColumnSample, form: Form | None, told: dict[str, Any]) -> tuple[dict[str, Any], Form]:

@@ -112,11 +112,21 @@ def look_at_run(document: Document) -> Look:
     return _look(tree, spec.task.form, Path(spec.data), spec.task.labels)
 
 
+def look_at_corpus(tree: Mapping[str, Any], form: Form) -> Look:
+    """Look at a corpus as a run file describes it."""
+    return _look(dict(tree), form, Path(), list_labels)
+
+
 def find_form(task: str) -> Form:
     """The form of the samples that a task learns from."""
     if task not in TaskSpec.kinds:
         raise SpecError(f"no task is called {task!r}", f"known: {', '.join(sorted(TaskSpec.kinds))}")
     return TaskSpec.parse(task).form
+
+
+def list_tasks() -> list[str]:
+    """Every task by its name."""
+    return sorted(name for name, kind in TaskSpec.kinds.items() if issubclass(kind, TaskSpec))
 
 
 def find_tasks(form: Form) -> list[str]:
