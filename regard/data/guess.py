@@ -16,15 +16,15 @@ from typing import Any
 
 import regard.data.readers  # noqa: F401  enters every reader
 from regard.data.cell import CellReader
-from regard.data.header import LANGUAGES, USUAL, guess_fields
+from regard.data.header import LANGUAGES, USUAL, WORD, guess_fields
 from regard.data.lines import LONGEST, lines
 from regard.data.log import Log
 from regard.data.packing import strip_packing
-from regard.data.reader import ReaderSpec, guess_kind
+from regard.data.reader import Key, ReaderSpec, guess_kind
 from regard.data.readers.dataset import ALIASES, find_splits
 from regard.data.sample import Form
 from regard.data.source import STANDARD_INPUT, find_files
-from regard.data.table import Key, Sheet, SheetRow, TableReader, reach
+from regard.data.table import Sheet, SheetRow, TableReader, reach
 from regard.errors import DataError
 
 FIRST, EVERY, LAST = 1000, 100, 100_000  # rows that are looked at: the first, then every so many, up to so many
@@ -195,7 +195,7 @@ def _thin(rows: Iterator[SheetRow]) -> Iterator[SheetRow]:
 def _is_header(cells: Sequence[Any]) -> bool:
     """Whether a first row is made of short names, among which those are that some form wants."""
     names = [str(cell).strip() for cell in cells]
-    plain = all(re.fullmatch(r"[^\W\d][\w .#/-]{0,29}", name) and len(name.split()) < 4 for name in names)
+    plain = all(WORD.fullmatch(name) and len(name.split()) < 4 for name in names)
     if not plain or len(set(names)) < len(names):
         return False
     # a text may well begin with such a word, so for a text alone the word must be all

@@ -36,6 +36,7 @@ class Log:
     skipped: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)  # what to know of the corpus as a whole
+    seen: list[str] = field(default_factory=list)  # what there is to train on, in a few lines
     split: str = "train"  # the one whose files are being read
     faults: dict[str, dict[str, Fault]] = field(default_factory=dict)  # by split and reason
     left_out: Counter[str] = field(default_factory=Counter)  # entries, by split

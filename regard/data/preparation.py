@@ -86,7 +86,7 @@ def prepare(
     }
     replace(folder / DATA, json.dumps(facts, indent=1).encode())
     prepared = Prepared.load(folder, tokenizer.dropout)
-    log.notes += describe_prepared(prepared, glance)
+    log.seen = describe_prepared(prepared, glance)
     return prepared, log
 
 
