@@ -56,7 +56,10 @@ def data(
         found = look_at_run(read(Path(paths[0])).change(words))
         again = join(["regard", "train", paths[0], *words])
     else:
-        found = look_at_files(paths, task, assignments(words))
+        try:
+            found = look_at_files(paths, task, assignments(words))
+        except Doubt as doubt:
+            raise explain(doubt) from None
         named = f"{task} " if task else ""
         again = f"regard new {named}--data {join([*paths, *words])}"
     if as_json:
@@ -263,8 +266,6 @@ def tell_examples(part: SplitSurvey, width: int) -> Iterator[str]:
 
 def settle_doubts(work: Callable[[Document], T], document: Document) -> T:
     """Do something with a run file; on a terminal, whoever sits there is asked about each doubt."""
-    from regard.data.doubt import spell_ways
-
     while True:
         try:
             return work(document)
@@ -272,9 +273,17 @@ def settle_doubts(work: Callable[[Document], T], document: Document) -> T:
             if not (doubt.ways and doubt.key):
                 raise
             if not is_attended():
-                doubt.hint = "; or ".join(f"{words} ({meaning})" for meaning, words in spell_ways(doubt).items())
-                raise
+                raise explain(doubt) from None
             document = ask(document, doubt)
+
+
+def explain(doubt: Doubt) -> Doubt:
+    """The same doubt with the words that settle it for its hint."""
+    from regard.data.doubt import spell_ways
+
+    if doubt.ways and doubt.key:
+        doubt.hint = "; or ".join(f"{words} ({meaning})" for meaning, words in spell_ways(doubt).items())
+    return doubt
 
 
 def is_attended() -> bool:

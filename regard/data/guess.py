@@ -113,6 +113,8 @@ def _propose_reader(files: Sequence[str], form: Form | None, told: dict[str, Any
     if not issubclass(bound, TableReader):
         own = bound.list_forms() if issubclass(bound, ReaderSpec) else ()
         return {"kind": kind, **told}, form if form is not None and form in own else own[0]
+    if files[0] == STANDARD_INPUT:  # it can be read once only, so nothing is looked up in it
+        return {"kind": kind, **told}, form or "documents"
     settings, found = _propose_columns(_read_columns(bound, find_files(files[0])[0], told), form, told)
     return {"kind": kind, **settings}, found
 

@@ -15,6 +15,7 @@ from regard.data.guess import propose_corpus
 from regard.data.likeness import Suspicion
 from regard.data.log import Log
 from regard.data.sample import Form
+from regard.data.source import STANDARD_INPUT
 from regard.data.survey import SplitSurvey, Survey, list_labels
 from regard.errors import Doubt, SpecError
 from regard.runs.spec import RunSpec
@@ -145,8 +146,16 @@ def _look(tree: dict[str, Any], form: Form, folder: Path, labels_of: Any) -> Loo
                 found.see(split, sample)
             return Look(form, corpus, tree, found, log, settled, tuple(corpus.keeps_back()))
         except Doubt as doubt:
-            if not doubt.ways or len(settled) == ROUNDS:
+            piped = STANDARD_INPUT in _list_files(tree)
+            if not doubt.ways or len(settled) == ROUNDS or piped:  # which can't be read again
                 raise
             meaning, words = next(iter(spell_ways(doubt).items()))
             settled.append(Settled(doubt.message, meaning, words))
             tree = settle_doubt({"corpus": tree}, doubt, meaning)["corpus"]
+
+
+def _list_files(tree: Mapping[str, Any]) -> list[str]:
+    """The files that a corpus names for training."""
+    train = tree.get("train")
+    path = train.get("path", ()) if isinstance(train, Mapping) else train
+    return [path] if isinstance(path, str) else list(path) if isinstance(path, list | tuple) else []

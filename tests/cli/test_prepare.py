@@ -113,6 +113,14 @@ def test_a_look_at_a_run_file_reads_as_the_run_would(tmp_path: Path) -> None:
     assert wrong.returncode == 2 and "a run file says all of it" in wrong.stderr
 
 
+def test_standard_input_is_looked_at_once_so_a_doubt_about_it_is_an_error() -> None:
+    for content, status in ((LABELS, 0), ("text\tlabel\n" + LABELS, 3)):
+        with patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode()))):
+            done = regard("data", "-", "--task", "classification")
+        assert done.returncode == status, done.stderr
+        assert "train: 60 samples" in done.stdout or "corpus.train.header=true (leave" in done.stderr
+
+
 def test_mistakes_of_a_look_are_told(tmp_path: Path) -> None:
     gone = regard("data", str(tmp_path / "gone.csv"))
     assert gone.returncode == 3 and "No such file" in gone.stderr
