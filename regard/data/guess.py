@@ -25,7 +25,7 @@ from regard.data.readers.dataset import ALIASES, find_splits
 from regard.data.sample import Form
 from regard.data.source import STANDARD_INPUT, find_files
 from regard.data.table import Sheet, SheetRow, TableReader, reach
-from regard.errors import DataError
+from regard.errors import DataError, SpecError
 
 FIRST, EVERY, LAST = 1000, 100, 100_000  # rows that are looked at: the first, then every so many, up to so many
 MOSTLY = 0.8  # of the lines that must agree
@@ -47,6 +47,8 @@ MADE = frozenset(
     ]
 )
 SECOND = {"premise": "hypothesis", "question": "sentence", "sentence1": "sentence2", "question1": "question2"}
+
+FORM_FIELDS = ("source", "target", "text", "second", "label", "words", "tags", "many")  # columns, and not of a format
 
 
 @dataclass
@@ -93,7 +95,9 @@ class Proposal:
 
 def _turn_to(reader: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
     if reader["kind"] == "text":
-        half = len(files) // 2
+        half, odd = divmod(len(files), 2)
+        if odd:
+            raise DataError(f"{', '.join(files)}: a source and a target are wanted", "name both files of each split")
         return {"kind": "text", "source": _fold(files[:half]), "target": _fold(files[half:]), **reader}
     return {"kind": reader["kind"], "path": _fold(files), **reader}
 
@@ -109,6 +113,8 @@ def _propose_reader(files: Sequence[str], form: Form | None, told: dict[str, Any
     if len(files) == 1 and Path(files[0]).is_dir():
         return _propose_folder(files[0], form, told)
     kind = told.pop("kind", None) or guess_kind(list(files)) or _find_kind(files[0], form)
+    if kind not in ReaderSpec.kinds:
+        raise SpecError(f"kind: no reader is called {kind!r}", f"known: {', '.join(sorted(ReaderSpec.kinds))}")
     bound = ReaderSpec.kinds[kind]
     if not issubclass(bound, TableReader):
         own = bound.list_forms() if issubclass(bound, ReaderSpec) else ()
@@ -175,16 +181,13 @@ def _read_columns(kind: type[TableReader], path: str, told: Mapping[str, Any]) -
         if not cells:
             raise DataError(f"{path}: no row can be read: {log.summary()}", "check the file")
         named = told.get("header") or (told.get("header") is None and _is_header(cells[0]))
-        width = Counter(map(len, cells)).most_common(1)[0][0]
+        width = len(cells[0]) if named else Counter(map(len, cells)).most_common(1)[0][0]
         body = [row for row in cells[bool(named) :] if len(row) == width]
         keys: list[Key] = [str(name).strip() for name in cells[0]] if named else list(range(width))
-        return ColumnSample(keys[:width], [[row[n] for row in body] for n in range(width)])
+        return ColumnSample(keys, [[row[n] for row in body] for n in range(width)])
     table: Sheet = reader.open(path, "documents", log)
     objects = [row.cells for row in _thin(table.rows) if isinstance(row.cells, Mapping)]
     return ColumnSample([*table.fields], [[reach(row, name) for row in objects] for name in table.fields])
-
-
-FORM_FIELDS = ("source", "target", "text", "second", "label", "words", "tags", "many")
 
 
 def _thin(rows: Iterator[SheetRow]) -> Iterator[SheetRow]:

@@ -98,6 +98,9 @@ def look_at_files(paths: Sequence[str], task: str | None = None, told: Mapping[s
     own = dict(told or {})
     whole = own.pop("corpus", {})  # what a doubt's words say: corpus.validation.header=true
     proposal = propose_corpus(paths, form, own)
+    if form not in (None, proposal.form):
+        fitting = " or ".join(find_tasks(proposal.form))
+        raise SpecError(f"{paths[0]}: it holds {proposal.form}, and {task} needs {form}", f"for {fitting}")
     # all of them are looked at, and nothing is kept back
     tree = merge({**proposal.corpus, "split": {"validation": 0.0}}, whole)
     return _look(tree, proposal.form, Path(), TaskSpec.parse(task).labels if task else list_labels)

@@ -126,6 +126,9 @@ def test_mistakes_of_a_look_are_told(tmp_path: Path) -> None:
     assert gone.returncode == 3 and "No such file" in gone.stderr
     unknown = regard("data", write(tmp_path / "a.tsv", LABELS), "--task", "poetry")
     assert unknown.returncode == 2 and "known: algorithm" in unknown.stderr
+    tags = write(tmp_path / "a.conllu", "1\tcat\tcat\tNOUN\n\n")
+    strange = regard("data", tags, "--task", "translation")
+    assert strange.returncode == 2 and "it holds tags, and translation needs pairs" in strange.stderr
 
 
 def test_training_tells_what_it_read(tmp_path: Path) -> None:

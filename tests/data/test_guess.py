@@ -11,7 +11,7 @@ import pytest
 from regard.data.corpus import CorpusSpec
 from regard.data.guess import divide_files, propose_corpus
 from regard.data.log import Log
-from regard.errors import DataError
+from regard.errors import DataError, SpecError
 
 TEXTS = [f"the film number {n} was {'fine' if n % 2 else 'dull'} and long" for n in range(40)]
 LABELS = ["good" if n % 2 else "bad" for n in range(40)]
@@ -110,3 +110,18 @@ def test_an_empty_file_is_told(tmp_path: Path) -> None:
         (tmp_path / name).write_text("\n")
         with pytest.raises(DataError):
             propose_corpus([str(tmp_path / name)])
+
+
+def test_files_that_can_not_be_guessed_are_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(table(",", TEXTS, LABELS))
+    with pytest.raises(SpecError, match="no reader is called 'excel'"):
+        propose_corpus([str(tmp_path / "a.csv")], None, {"kind": "excel"})
+    for name in ("train.en", "train.fr", "val.en"):
+        (tmp_path / name).write_text("a\n")
+    with pytest.raises(DataError, match="a source and a target are wanted"):
+        propose_corpus([str(tmp_path / name) for name in ("train.en", "train.fr", "val.en")])
+
+
+def test_a_header_with_another_number_of_columns_breaks_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("text\tlabel\n" + table("\t", TEXTS, LABELS, IDS))
+    assert propose_corpus([str(tmp_path / "a.tsv")]).form
