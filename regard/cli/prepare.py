@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from regard.cli.arguments import JSON, app, hint
+from regard.cli.arguments import JSON, hint, verb
 from regard.errors import Doubt, InputError, SpecError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ SHOWN, ODD = 12, 6  # labels and reasons, and suspicions
 NARROW, WIDE = 60, 100  # columns; a pipe has 80
 
 
-@app.command()
+@verb("Train, and look after runs")
 def data(
     files: Annotated[
         list[str],
@@ -70,7 +70,7 @@ def data(
     hint(again)
 
 
-@app.command()
+@verb("Train, and look after runs")
 def new(
     words: Annotated[
         list[str] | None,

@@ -35,7 +35,8 @@ def train(
     keep_memory()
     screen = Screen()
     document = read(config).change(settings or [])
-    work = lambda settled: begin(settled, screen.say, listeners=[screen], force=force, meter=ProgressMeter())  # noqa: E731
+    meter = ProgressMeter()
+    work = lambda settled: begin(settled, screen.say, listeners=[screen], force=force, meter=meter)  # noqa: E731
     report_end(settle_doubts(work, document), as_json)
 
 
