@@ -4,46 +4,35 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import yaml
 
+from regard.core.setting import descend, explain_setting
 from regard.core.spec import Spec
-from regard.models import presets
 
 WIDTH = 100  # columns of a comment
+NESTED = ("task", "corpus", "tokenizer", "batches", "model", "train")  # what has a line for each of its settings
 BESIDE = 80  # columns up to which a comment stands beside its setting
 
 
-@dataclass(frozen=True)
-class Comments:
-    """What to write beside settings, by their names in a run file, such as `train.minutes`."""
-
-    meanings: Mapping[str, str]  # where a setting has no description of its own
-    reasons: Mapping[str, str]  # why it has its value
-
-    def about(self, key: str) -> bool:
-        return key in self.meanings or key in self.reasons
-
-    def tell(self, key: str, description: str) -> str:
-        meaning = (description or self.meanings.get(key, "")).rstrip(".")
-        return "; ".join(filter(None, (meaning, self.reasons.get(key, ""))))
-
-
-def write_commented(tree: Mapping[str, Any], comments: Comments, about: Sequence[str], spec: type[Spec]) -> str:
-    """A run file with comments; `about`: lines at its top."""
+def write_commented(tree: Mapping[str, Any], reasons: Mapping[str, str], about: Sequence[str], spec: type[Spec]) -> str:
+    """A run file; `reasons`: by a setting's name in the file, such as `train.minutes`; `about`: lines at its top."""
     lines = [line for text in about for line in _comment(text, 0)]
     for name, value in tree.items():
-        lines += ["", *_write(name, value, "", comments, spec)]
+        lines += ["", *_write(name, value, "", reasons, (spec, tree))]
     return "\n".join(lines) + "\n"
 
 
-def _write(name: str, value: Any, outer: str, comments: Comments, spec: type[Spec] | None) -> Iterator[str]:
-    """One setting, with those inside it."""
+def _write(
+    name: str, value: Any, outer: str, reasons: Mapping[str, str], around: tuple[type[Spec] | None, Mapping[str, Any]]
+) -> Iterator[str]:
+    """One setting, with those inside it; `around`: the spec and the settings among which it stands."""
+    spec, beside = around
     key = f"{outer}{name}"
-    depth, told = key.count("."), comments.tell(key, describe_setting(spec, name))
-    nested = isinstance(value, Mapping) and (_is_deep(value) or any(comments.about(f"{key}.{part}") for part in value))
+    meaning = "" if spec is None or name == "kind" else explain_setting(spec, name).rstrip(".")
+    depth, told = key.count("."), ". Here: ".join(filter(None, (meaning, reasons.get(key, ""))))
+    nested = isinstance(value, Mapping) and (key in NESTED or any(f"{key}.{part}" in reasons for part in value))
     written = f"{'  ' * depth}{name}:" + ("" if nested else f" {_spell(value)}")
     if told and len(written) + len(told) + 4 <= BESIDE:
         yield f"{written}  # {told}"
@@ -51,14 +40,9 @@ def _write(name: str, value: Any, outer: str, comments: Comments, spec: type[Spe
         yield from _comment(told, depth)
         yield written
     if nested:
-        within = find_inner(spec, name, value)
+        within = None if spec is None else descend(spec, beside, name)
         for part, item in value.items():
-            yield from _write(part, item, f"{key}.", comments, within)
-
-
-def _is_deep(value: Mapping[str, Any]) -> bool:
-    """Whether some of its values have settings of their own."""
-    return any(isinstance(item, Mapping) for item in value.values())
+            yield from _write(part, item, f"{key}.", reasons, (within, value))
 
 
 def _comment(text: str, depth: int) -> list[str]:
@@ -73,29 +57,3 @@ def _spell(value: Any) -> str:
     plain = list(value) if isinstance(value, tuple) else value
     text = yaml.safe_dump(plain, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
     return text.removesuffix("...\n").strip()
-
-
-def describe_setting(spec: type[Spec] | None, name: str) -> str:
-    """What a setting means, as the field itself says it; nothing where it doesn't."""
-    found = None if spec is None else spec.model_fields.get(name)
-    return "" if found is None or found.description is None else found.description
-
-
-def find_inner(spec: type[Spec] | None, name: str, value: Mapping[str, Any]) -> type[Spec] | None:
-    """The spec of the settings that stand inside of one."""
-    if name == "model":
-        family = presets().get(str(value.get("kind")))
-        return None if family is None else family.settings
-    found = None if spec is None else spec.model_fields.get(name)
-    role = next((kind for kind in _list_types(None if found is None else found.annotation)), None)
-    if role is None:
-        return None
-    return role.kinds.get(str(value.get("kind", role.usual)), role)
-
-
-def _list_types(annotation: Any) -> Iterator[type[Spec]]:
-    """The specs that an annotation allows: those of `AdaptSpec | None`."""
-    if isinstance(annotation, type) and issubclass(annotation, Spec):
-        yield annotation
-    for part in get_args(annotation):
-        yield from _list_types(part)

@@ -1,6 +1,6 @@
 """A run file to start from: the corpus as it was guessed, sizes that fit it, and beside each setting what it means.
 
-What a setting means is told by its own description, where it has one; why it has this value is told here.
+What a setting means is told by its own description; why it has this value is told here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from regard.data.corpus import CorpusSpec, Generated, list_givers
 from regard.data.guess import divide_files
 from regard.data.packing import strip_packing
 from regard.errors import InputError
-from regard.runs.commented import Comments, write_commented
+from regard.runs.commented import write_commented
 from regard.runs.look import Look, find_form, find_tasks, look_at_corpus, look_at_files
 from regard.runs.sizing import Amount, Machine, Sizes, choose_sizes
 from regard.runs.spec import RunSpec
@@ -45,33 +45,6 @@ MODELS = {
 BEST = {"pairs": "translation", "documents": "language", "labels": "classification", "tags": "tagging"}
 GENERIC = ("train", "training", "data", "corpus", "input", "text")  # names of files that tell nothing
 CONTEXT = 128  # tokens of a row of running text
-# what settings mean that don't say it themselves
-MEANINGS = {
-    "task": "What is learned",
-    "task.context": "Tokens in a row",
-    "task.spelling": "Words are spelled too, so that the endings of unknown ones tell something",
-    "task.forget": "The share of words that are read as unknown",
-    "task.smoothing": "The share of doubt in the right word",
-    "corpus": "Where the samples come from",
-    "tokenizer": "How texts are cut into tokens",
-    "tokenizer.pieces": "What the tokens are",
-    "tokenizer.vocabulary": "How many different tokens there are",
-    "batches": "How many samples are learned from at once",
-    "batches.tokens": "Tokens in a batch",
-    "batches.longest": "Tokens of a sample; a longer one is left out and counted",
-    "model": "A preset, and what differs from it",
-    "model.context": "Positions that the model has",
-    "train": "How long, how fast, and what is kept",
-    "train.epochs": "Passes over the data",
-    "train.minutes": "Minutes by the clock",
-    "train.optimizer": "How weights are moved",
-    "train.schedule": "How the rate rises at first and falls to the end",
-    "train.evaluate": "Steps between evaluations",
-    "train.save": "Steps between checkpoints",
-    "train.patience": "Evaluations without a better one, after which it stops",
-    "device": "Where it computes; auto takes a GPU if there is one",
-    "out": "The folder that the run is written to; it must be new",
-}
 
 
 @dataclass
@@ -86,7 +59,7 @@ class Draft:
 
     @property
     def text(self) -> str:
-        return write_commented(self.tree, Comments(MEANINGS, self.reasons), self.about, RunSpec)
+        return write_commented(self.tree, self.reasons, self.about, RunSpec)
 
 
 @dataclass

@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from regard.config import read
+from regard.core.setting import explain_setting
 from regard.errors import InputError, SpecError
-from regard.runs.commented import Comments, describe_setting, find_inner, write_commented
+from regard.runs.commented import write_commented
 from regard.runs.draft import BUILT_IN, MODELS, draft
 from regard.runs.look import list_tasks
 from regard.runs.sizing import GIGABYTE, Amount, Machine, choose_sizes
@@ -126,17 +127,9 @@ def test_a_batch_has_room_for_the_longest_sample() -> None:
 
 
 def test_comments_say_what_a_setting_means_and_why_it_is_so() -> None:
-    tree = {"train": {"steps": 3, "minutes": 2.0}, "out": "no: # 1"}
-    comments = Comments({"train.steps": "Steps", "out": "Where"}, {"train.steps": "few", "train": "why " * 40})
-    text = write_commented(tree, comments, ["First."], RunSpec)
+    tree = {"train": {"steps": 3, "optimizer": {"kind": "adamw", "rate": 0.1}}, "out": "no: # 1"}
+    text = write_commented(tree, {"train.steps": "few", "train": "why " * 40}, ["First."], RunSpec)
     assert yaml.safe_load(text) == tree
-    assert text.startswith("# First.\n") and "  steps: 3  # Steps; few\n" in text
+    assert text.startswith("# First.\n")
+    assert f"{explain_setting(TrainSpec, 'steps').rstrip('.')}. Here: few\n" in text
     assert all(len(line) <= 100 for line in text.splitlines())
-
-
-def test_a_setting_that_describes_itself_is_not_described_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TrainSpec.model_fields["steps"], "description", "Training ends after this many.")
-    assert find_inner(RunSpec, "train", {}) is TrainSpec
-    assert describe_setting(TrainSpec, "steps") == "Training ends after this many."
-    text = write_commented({"train": {"steps": 3}}, Comments({"train.steps": "Steps"}, {}), [], RunSpec)
-    assert "steps: 3  # Training ends after this many\n" in text
