@@ -186,7 +186,7 @@ def _draft_batches(plan: Plan) -> dict[str, Any]:
     plan.reasons["batches.tokens"] = "fewer need less memory"
     if plan.look.form == "documents":  # which are cut to the context, however long they are
         return {"tokens": max(min(sizes.batch, 4096), 4 * CONTEXT)}
-    plan.reasons["batches.longest"] = f"the longest here has about {plan.amount.longest:,}"
+    plan.reasons["batches.longest"] = f"the longest sample has about {plan.amount.longest:,}"
     return {"tokens": sizes.batch, "longest": sizes.longest}
 
 
