@@ -6,9 +6,11 @@ which line it is on.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import yaml
@@ -146,6 +148,22 @@ def assignments(words: Iterable[str]) -> dict[str, Any]:
                 raise SpecError(f"{key}: {part} was given a value already, so nothing can be set inside it")
         node[last] = parsed
     return tree
+
+
+def spell_word(key: str, value: Any) -> str:
+    """A setting as the word that sets it, ready for a shell: what `assignments` reads back."""
+    if isinstance(value, tuple):
+        value = list(value)
+    plain = isinstance(value, str) and _reads_back(value)
+    return quote(f"{key}={value if plain else json.dumps(value, ensure_ascii=False)}")
+
+
+def _reads_back(text: str) -> bool:
+    """Whether YAML takes a text for itself: not for a number, a list or a comment."""
+    try:
+        return bool(yaml.safe_load(text) == text)
+    except UNREADABLE:
+        return False
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,10 +62,11 @@ class DataError(InputError):
 class Doubt(DataError):
     """Something in a file that looks like a mistake, or can be understood in two ways, so a user is asked.
 
-    `ways`: settings of the file's reader that settle it, each way by what it means.
+    `ways`: settings of the file's reader that settle it, each way by what it means, the likeliest first.
     """
 
     code = "doubt"
+    key = ""  # where the settings of that reader stand in a run file: corpus.train
 
     def __init__(self, message: str, hint: str, ways: Mapping[str, Mapping[str, Any]]) -> None:
         super().__init__(message, hint)

@@ -17,6 +17,7 @@ __all__ = ["app", "run"]
 
 for name in (
     "demo",
+    "prepare",
     "train",
     "runs",
     "translate",

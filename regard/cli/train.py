@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.arguments import CHANGES, CONFIG, FOLDER, JSON, format_number, hint, verb
+from regard.cli.prepare import settle_doubts
 from regard.cli.progress import ProgressMeter
 from regard.errors import RegardError, SpecError
 
@@ -34,7 +35,9 @@ def train(
     keep_memory()
     screen = Screen()
     document = read(config).change(settings or [])
-    report_end(begin(document, screen.say, listeners=[screen], force=force, meter=ProgressMeter()), as_json)
+    meter = ProgressMeter()
+    work = lambda settled: begin(settled, screen.say, listeners=[screen], force=force, meter=meter)  # noqa: E731
+    report_end(settle_doubts(work, document), as_json)
 
 
 @verb("Train, and look after runs")
@@ -90,7 +93,7 @@ def plan(
     from regard.runs.plan import plan as measure
 
     keep_memory()
-    found = measure(read(config).change(settings or []), ProgressMeter())
+    found = settle_doubts(lambda settled: measure(settled, ProgressMeter()), read(config).change(settings or []))
     if as_json:
         print(json.dumps(vars(found)))
         return

@@ -60,6 +60,7 @@ class CorpusSpec(Spec):
     def deal(self, form: Form, folder: Path, log: Log) -> Iterator[tuple[Split, Sample]]:
         """Every sample once, with its split."""
         for split in self.splits():
+            log.split = split
             yield from ((split, sample) for sample in self.samples(form, split, folder, log))
 
     def must_give(self, form: Form, task: str) -> None:

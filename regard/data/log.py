@@ -14,6 +14,15 @@ from typing import IO, Literal
 from regard.errors import DataError
 
 Policy = Literal["skip", "repair", "stop"]
+SHOWN = 3  # places of each reason that are held
+
+
+@dataclass
+class Fault:
+    """What was wrong with some lines: how many there are, and where the first ones stand."""
+
+    count: int = 0
+    places: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -27,6 +36,10 @@ class Log:
     skipped: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)  # what to know of the corpus as a whole
+    seen: list[str] = field(default_factory=list)  # what there is to train on, in a few lines
+    split: str = "train"  # the one whose files are being read
+    faults: dict[str, dict[str, Fault]] = field(default_factory=dict)  # by split and reason
+    left_out: Counter[str] = field(default_factory=Counter)  # entries, by split
     _file: IO[str] | None = field(default=None, repr=False)
 
     def reject(self, place: str, reason: str) -> None:
@@ -38,6 +51,7 @@ class Log:
     def drop(self) -> None:
         """An entry is left out."""
         self.skipped += 1
+        self.left_out[self.split] += 1
 
     def skip(self, place: str, reason: str) -> None:
         """An entry that can't be used is left out."""
@@ -66,7 +80,12 @@ class Log:
             self._file = None
 
     def _note(self, place: str, reason: str, what: str) -> None:
-        self.reasons[reason.partition(":")[0]] += 1
+        brief = reason.partition(":")[0]
+        self.reasons[brief] += 1
+        fault = self.faults.setdefault(self.split, {}).setdefault(brief, Fault())
+        fault.count += 1
+        if len(fault.places) < SHOWN:
+            fault.places.append(place)
         if self.report is not None:
             if self._file is None:
                 self._file = self.report.open("w", encoding="utf-8")

@@ -10,6 +10,7 @@ from pathlib import Path
 from regard.core.model import ModelSpec
 from regard.data.column import write_column
 from regard.data.corpus import CorpusSpec
+from regard.data.glance import Glance, describe_prepared
 from regard.data.lexicon import APART, NAME, SHARED, Lexicon
 from regard.data.log import Log
 from regard.data.prepared import DATA, LIST, REPORT, Prepared, column_files, digest, list_limits
@@ -45,7 +46,7 @@ def prepare(
     # the list comes first, so that a killed process leaves nothing whose owner isn't known
     names = [*(f"{split}.jsonl" for split in corpus.splits()), *SHARED, *APART, NAME, REPORT, DATA]
     replace(folder / LIST, json.dumps(names).encode())
-    log = Log(corpus.policy, folder / REPORT)
+    log, glance = Log(corpus.policy, folder / REPORT), Glance(wants.labels)
     try:
         with meter.watch("reading the corpus, samples") as advance:
             hashed, counts = write_spool(corpus, wants.form, root, folder, log, advance)
@@ -53,7 +54,7 @@ def prepare(
             settle_shares(folder, wants.form, kept, wants.labels, counts, log)
         overlap = Overlap(folder, wants.form, [split for split in counts if split != "train" and corpus.found])
         with meter.watch("learning tokens"):
-            lexicon = _lexicon(wants, tokenizer, folder, known, overlap)
+            lexicon = _lexicon(wants, tokenizer, folder, known, overlap, glance)
         log.notes += overlap.notes(counts)
         for split in counts:
             if split != "train":
@@ -84,7 +85,9 @@ def prepare(
         "files": {name: digest(folder / name) for name in listed},
     }
     replace(folder / DATA, json.dumps(facts, indent=1).encode())
-    return Prepared.load(folder, tokenizer.dropout), log
+    prepared = Prepared.load(folder, tokenizer.dropout)
+    log.seen = describe_prepared(prepared, glance)
+    return prepared, log
 
 
 def _forget_group(sample: Sample) -> Sample:
@@ -92,18 +95,19 @@ def _forget_group(sample: Sample) -> Sample:
     return {name: value for name, value in sample.items() if name != "group"}
 
 
-def _lexicon(wants: Wants, spec: TokenizerSpec, folder: Path, known: Lexicon | None, overlap: Overlap) -> Lexicon:
+def _lexicon(
+    wants: Wants, spec: TokenizerSpec, folder: Path, known: Lexicon | None, overlap: Overlap, glance: Glance
+) -> Lexicon:
     """Learn one tokenizer for all texts of a sample, or one for each; and collect labels and letters."""
     words = _learn_words(wants, spec, folder, known) if wants.words else None
-    labels, letters = set[str](), set[str]()
-    for sample in read_spool(folder, "train", wants.form):
+    letters = set[str]()
+    for sample in glance.watch(read_spool(folder, "train", wants.form)):
         overlap.see(sample)
-        labels.update(wants.labels(sample))
         letters.update(wants.letters(sample))
     # letters that are known keep their numbers, and new ones follow
     before = [] if known is None else known.letters
     spelled = [*before, *vocabulary(letters - set(before))] if letters else []
-    return Lexicon(words, vocabulary(labels), spelled, known is not None and known.foreign)
+    return Lexicon(words, vocabulary(glance.labels), spelled, known is not None and known.foreign)
 
 
 def _learn_words(wants: Wants, spec: TokenizerSpec, folder: Path, known: Lexicon | None) -> tuple[Tokenizer, Tokenizer]:

@@ -53,6 +53,9 @@ class ReaderSpec(Spec):
         if isinstance(value, list | tuple) and value and all(isinstance(one, str) for one in value):
             value = {"path": tuple(value)}
         if isinstance(value, Mapping):
+            # `train: a.csv` with the word corpus.train.header=true: a bare word is merged as if it were a kind
+            if isinstance(name := value.get("kind"), str) and "path" not in value and _names_file(name):
+                value = {**{key: item for key, item in value.items() if key != "kind"}, "path": name}
             told = "kind" in value or "path" not in value
             return value if told else {"kind": guess_kind(value["path"]) or "auto", **value}
         return {"kind": "rows", "rows": value} if not isinstance(value, str | Spec | None) else super().complete(value)
@@ -112,6 +115,11 @@ class ReaderSpec(Spec):
     def check_samples(self, samples: Iterator[Sample], form: Form) -> Iterator[Sample]:
         """The same samples; an error where all of them together don't look like something to learn from."""
         return samples
+
+
+def _names_file(text: str) -> bool:
+    """Whether a word is the name of a file, and not of a reader, which has no such signs."""
+    return "." in text or "/" in text
 
 
 def guess_kind(paths: Any) -> str | None:

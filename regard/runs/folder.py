@@ -196,6 +196,8 @@ class Run:
             report(f"data: {note}")
         if log.reasons:
             report(f"data: every such line is in {data / REPORT}")
+        for line in log.seen:
+            report(f"data: {line}")
         return prepared
 
     def write(self) -> None:

@@ -10,6 +10,7 @@ from pydantic import model_validator
 
 from regard.core.spec import Rate
 from regard.data.corpus import SPLITS, CorpusSpec, KeptBack, Split
+from regard.data.doubt import locate_doubts
 from regard.data.log import Log
 from regard.data.reader import Key, ReaderSpec
 from regard.data.readers.dataset import Dataset
@@ -115,8 +116,9 @@ class Files(CorpusSpec):
 
     def _read(self, split: Split, form: Form, folder: Path, log: Log, by: Key | None = None) -> Iterator[Sample]:
         reader = self._readers()[split]
+        log.split = split
         found = reader.under(folder).read(form, log, by)
-        return reader.check_samples(found, form) if split == "train" else found
+        return locate_doubts(reader.check_samples(found, form) if split == "train" else found, reader, split)
 
     def _asks_for(self, split: str) -> bool:
         """Whether a user has said how much is to be kept back for a split."""

@@ -1,0 +1,292 @@
+"""A corpus from nothing but files: which form their samples have, which reader takes them, which column is what.
+
+Names go before content: an ending, a header, a field that is called `label`. What only the content can tell is told by
+it: a column of texts that hardly ever come again, and one of few values that always do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import regard.data.readers  # noqa: F401  enters every reader
+from regard.data.cell import CellReader
+from regard.data.header import LANGUAGES, USUAL, WORD, guess_fields
+from regard.data.lines import LONGEST, lines
+from regard.data.log import Log
+from regard.data.packing import strip_packing
+from regard.data.reader import Key, ReaderSpec, guess_kind
+from regard.data.readers.dataset import ALIASES, find_splits
+from regard.data.sample import Form
+from regard.data.source import STANDARD_INPUT, find_files
+from regard.data.table import Sheet, SheetRow, TableReader, reach
+from regard.errors import DataError, SpecError
+
+FIRST, EVERY, LAST = 1000, 100, 100_000  # rows that are looked at: the first, then every so many, up to so many
+MOSTLY = 0.8  # of the lines that must agree
+FEW = 0.2  # of the rows: labels are fewer
+FORMS: tuple[Form, ...] = ("tags", "labels", "pairs", "documents")  # in the order in which they are thought of
+# what is made of something else, where two columns of texts have names that no one has listed
+MADE = frozenset(
+    [
+        "summary",
+        "title",
+        "headline",
+        "answer",
+        "response",
+        "completion",
+        "translation",
+        "target",
+        "output",
+        "highlights",
+    ]
+)
+SECOND = {"premise": "hypothesis", "question": "sentence", "sentence1": "sentence2", "question1": "question2"}
+
+FORM_FIELDS = ("source", "target", "text", "second", "label", "words", "tags", "many")  # columns, and not of a format
+
+
+@dataclass
+class ColumnSample:
+    """What the rows of a table have: names, if there are any, and values column by column."""
+
+    keys: list[Key]
+    values: list[list[Any]]
+
+    @property
+    def names(self) -> list[str]:
+        return [key for key in self.keys if isinstance(key, str)]
+
+
+def divide_files(paths: Sequence[str]) -> dict[str, list[str]]:
+    """Files by the splits that their names tell, if one of them is for training; else all are."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(_name_split(path), []).append(path)
+    told = "train" in found and "" not in found
+    return {split: found[split] for split in ALIASES if split in found} if told else {"train": list(paths)}
+
+
+def _name_split(path: str) -> str:
+    words = re.findall("[a-z]+", Path(strip_packing(path)).name.lower())
+    return next((split for split, names in ALIASES.items() if any(word in names for word in words)), "")
+
+
+def propose_corpus(paths: Sequence[str], form: Form | None = None, told: Mapping[str, Any] | None = None) -> Proposal:
+    """A corpus of these files as a run file would describe it; `told`: settings of the reader that are known."""
+    divided = divide_files(paths)
+    reader, found = _propose_reader(divided["train"], form, dict(told or {}))
+    corpus = {split: _turn_to(reader, files) for split, files in divided.items()}
+    return Proposal(found, {"kind": "files", **corpus})
+
+
+@dataclass
+class Proposal:
+    """A corpus as a run file describes it, and the form of its samples."""
+
+    form: Form
+    corpus: dict[str, Any]
+
+
+def _turn_to(reader: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
+    if reader["kind"] == "text":
+        half, odd = divmod(len(files), 2)
+        if odd:
+            raise DataError(f"{', '.join(files)}: a source and a target are wanted", "name both files of each split")
+        return {"kind": "text", "source": _fold(files[:half]), "target": _fold(files[half:]), **reader}
+    return {"kind": reader["kind"], "path": _fold(files), **reader}
+
+
+def _fold(files: Sequence[str]) -> str | list[str]:
+    return files[0] if len(files) == 1 else list(files)
+
+
+def _propose_reader(files: Sequence[str], form: Form | None, told: dict[str, Any]) -> tuple[dict[str, Any], Form]:
+    """The settings of a reader for some files, without their names, and the form of their samples."""
+    if form in (None, "pairs") and len(files) == 2 and _are_sides(files, form):
+        return {"kind": "text", **told}, "pairs"
+    if len(files) == 1 and Path(files[0]).is_dir():
+        return _propose_folder(files[0], form, told)
+    kind = told.pop("kind", None) or guess_kind(list(files)) or _find_kind(files[0], form)
+    if kind not in ReaderSpec.kinds:
+        raise SpecError(f"kind: no reader is called {kind!r}", f"known: {', '.join(sorted(ReaderSpec.kinds))}")
+    bound = ReaderSpec.kinds[kind]
+    if not issubclass(bound, TableReader):
+        own = bound.list_forms() if issubclass(bound, ReaderSpec) else ()
+        return {"kind": kind, **told}, form if form is not None and form in own else own[0]
+    if files[0] == STANDARD_INPUT:  # it can be read once only, so nothing is looked up in it
+        return {"kind": kind, **told}, form or "documents"
+    settings, found = _propose_columns(_read_columns(bound, find_files(files[0])[0], told), form, told)
+    return {"kind": kind, **settings}, found
+
+
+def _propose_folder(folder: str, form: Form | None, told: dict[str, Any]) -> tuple[dict[str, Any], Form]:
+    splits = find_splits(Path(folder))
+    if not splits:
+        # a folder with texts, a document each
+        return {"kind": "documents", **told}, "documents"
+    files = [str(file) for file in splits.get("train", next(iter(splits.values())))]
+    settings, found = _propose_reader(files[:1], form, told)
+    return {**settings, "kind": "dataset"}, found
+
+
+def _are_sides(files: Sequence[str], form: Form | None) -> bool:
+    """Whether two files are a text and its translation: their names differ in what stands for a language."""
+    if guess_kind(list(files)) is not None:
+        return False
+    one, other = (re.findall("[^\\W\\d_]+", Path(strip_packing(file)).name.lower()) for file in files)
+    sides = {*LANGUAGES.split(), "source", "target", "src", "tgt", "trg"}
+    differ = {word for both in zip(one, other, strict=False) if len(set(both)) == 2 for word in both}
+    return form == "pairs" or (len(one) == len(other) and bool(differ) and differ <= sides)
+
+
+def _find_kind(path: str, form: Form | None) -> str:
+    """The kind of a file whose name doesn't tell it: tabs make columns, single words with a tag make sentences."""
+    if path == STANDARD_INPUT:
+        return {"pairs": "tsv", "labels": "labels", "tags": "columns"}.get(form or "", "documents")
+    first = list(islice(lines(find_files(path)[0], Log(), LONGEST), FIRST))
+    texts = [line.text for line in first if line.text is not None]
+    whole = [text for text in texts if text.strip()]
+    if not whole:
+        raise DataError(f"{path}: there is no line of text in it", "check the file")
+    cells = Counter(len(text.split()) for text in whole)
+    # sentences end at an empty line, and each word has as many columns as the others
+    width, agreed = cells.most_common(1)[0]
+    if form in (None, "tags") and len(whole) < len(texts) and width > 1 and agreed >= MOSTLY * len(whole):
+        return "columns"
+    if sum("\t" in text for text in whole) >= MOSTLY * len(whole):
+        return "tsv"
+    for sign in (",", ";", "|"):
+        counts = Counter(text.count(sign) for text in whole)
+        number, agreed = counts.most_common(1)[0]
+        if form != "documents" and number and agreed >= MOSTLY * len(whole) and len(whole) > 2:
+            return "csv"
+    return "tsv" if form in ("pairs", "labels") else "columns" if form == "tags" else "documents"
+
+
+def _read_columns(kind: type[TableReader], path: str, told: Mapping[str, Any]) -> ColumnSample:
+    """The values of a table's first rows, and of some later ones."""
+    own = {name: value for name, value in told.items() if name not in ("header", *FORM_FIELDS)}
+    reader = kind.parse({"path": path, **own})
+    assert isinstance(reader, TableReader)
+    log = Log()
+    if isinstance(reader, CellReader):
+        rows = list(_thin(reader.cut(path, log)))
+        cells = [list(row.cells) for row in rows if row.cells and any(str(cell).strip() for cell in row.cells)]
+        if not cells:
+            raise DataError(f"{path}: no row can be read: {log.summary()}", "check the file")
+        named = told.get("header") or (told.get("header") is None and _is_header(cells[0]))
+        width = len(cells[0]) if named else Counter(map(len, cells)).most_common(1)[0][0]
+        body = [row for row in cells[bool(named) :] if len(row) == width]
+        keys: list[Key] = [str(name).strip() for name in cells[0]] if named else list(range(width))
+        return ColumnSample(keys, [[row[n] for row in body] for n in range(width)])
+    table: Sheet = reader.open(path, "documents", log)
+    objects = [row.cells for row in _thin(table.rows) if isinstance(row.cells, Mapping)]
+    return ColumnSample([*table.fields], [[reach(row, name) for row in objects] for name in table.fields])
+
+
+def _thin(rows: Iterator[SheetRow]) -> Iterator[SheetRow]:
+    """The first rows, and some of those that follow: a file may be sorted by its labels."""
+    for number, row in enumerate(islice(rows, LAST)):
+        if number < FIRST or number % EVERY == 0:
+            yield row
+
+
+def _is_header(cells: Sequence[Any]) -> bool:
+    """Whether a first row is made of short names, among which those are that some form wants."""
+    names = [str(cell).strip() for cell in cells]
+    plain = all(WORD.fullmatch(name) and len(name.split()) < 4 for name in names)
+    if not plain or len(set(names)) < len(names):
+        return False
+    # a text may well begin with such a word, so for a text alone the word must be all
+    alone = any(name.lower() in USUAL["text"].split() for name in names)
+    return alone or any(guess_fields(form, names) for form in FORMS[:3])
+
+
+def _propose_columns(columns: ColumnSample, form: Form | None, told: dict[str, Any]) -> tuple[dict[str, Any], Form]:
+    """Which column is what, and the form that they make together."""
+    asked = {name for name in told if name in FORM_FIELDS and name != "many"}
+    if asked:
+        known = {"source": "pairs", "target": "pairs", "label": "labels", "words": "tags", "tags": "tags"}
+        return told, form or next((known[name] for name in known if name in asked), "documents")
+    forms = FORMS if form is None else (form,)
+    guesses: Iterable[tuple[Form, Mapping[str, Key]]] = chain(
+        ((wanted, guess_fields(wanted, columns.names)) for wanted in forms),
+        ((wanted, _guess_by_content(wanted, columns)) for wanted in forms),
+    )
+    for wanted, fields in guesses:
+        if fields and (form is not None or _suits(wanted, fields, columns)):
+            second = _find_second(wanted, fields, columns)
+            return {**told, **_leave_usual(fields, columns), **second}, wanted
+    return told, form or "documents"
+
+
+def _leave_usual(fields: Mapping[str, Key], columns: ColumnSample) -> dict[str, Key]:
+    """The columns that must be told: not those that stand where they are looked for without a word."""
+    usual = dict(zip(fields, range(len(fields)), strict=True))
+    alone = fields == usual and len(columns.keys) == len(usual)
+    return {} if alone else dict(fields)
+
+
+def _find_second(form: Form, fields: Mapping[str, Key], columns: ColumnSample) -> dict[str, Key]:
+    """Another text beside the first, which is judged together with it: by its name, or the only other one."""
+    if form != "labels":
+        return {}
+    if (other := SECOND.get(str(fields["text"]))) in columns.names:
+        return {"second": other}
+    texts = [key for key, values in zip(columns.keys, columns.values, strict=True) if _is_text(values)]
+    alone = not columns.names and len(texts) == 2 and len(columns.keys) == 3
+    return {"second": texts[1]} if alone and fields["text"] == texts[0] else {}
+
+
+def _suits(form: Form, fields: Mapping[str, Key], columns: ColumnSample) -> bool:
+    """Whether the columns that names point to hold what such a form needs."""
+    values = {name: columns.values[columns.keys.index(key)] for name, key in fields.items()}
+    if form == "tags":
+        lists = [value for name in values for value in values[name]]
+        return bool(lists) and all(isinstance(value, list) for value in lists)
+    if form == "labels":
+        return _is_label(values["label"])
+    return all(_is_text(values[name]) for name in values)
+
+
+def _guess_by_content(form: Form, columns: ColumnSample) -> dict[str, Key]:
+    """ColumnSample by what they hold; nothing where that isn't clear."""
+    stats = list(zip(columns.keys, columns.values, strict=True))
+    texts: list[Key] = [key for key, values in stats if _is_text(values)]
+    if form == "pairs" and len(texts) == 2:
+        made = isinstance(texts[0], str) and texts[0].lower() in MADE
+        return {"source": texts[made], "target": texts[not made]}
+    labels = sorted((len(set(map(str, values))), n) for n, (_, values) in enumerate(stats) if _is_label(values))
+    if form == "labels" and texts and labels:
+        words = {key: _count_words(columns.values[columns.keys.index(key)]) for key in texts}
+        # of two that are about as long, the first
+        longest = next(key for key in texts if words[key] > max(words.values()) / 2)
+        return {"text": longest, "label": columns.keys[labels[0][1]]}
+    return {"text": texts[0]} if form == "documents" and len(texts) == 1 else {}
+
+
+def _is_text(values: Sequence[Any]) -> bool:
+    """Whether a column holds texts: several words, or words that hardly ever come again and aren't numbers of rows."""
+    texts = [value for value in values if isinstance(value, str) and value.strip()]
+    if not texts or len(texts) < MOSTLY * len(values):
+        return False
+    words = sum(re.search(r"\d", text) is None for text in texts) > len(texts) / 2
+    return _count_words(texts) >= 2 * len(texts) or (words and len(set(texts)) > len(texts) / 2)
+
+
+def _count_words(values: Sequence[Any]) -> int:
+    return sum(len(str(value).split()) for value in values)
+
+
+def _is_label(values: Sequence[Any]) -> bool:
+    """Whether a column holds labels: two at least, few of them, in every row."""
+    plain = [value for value in values if isinstance(value, str | int | float) and str(value).strip()]
+    different = len(set(plain))
+    short = _count_words(plain) <= 3 * len(plain)
+    return len(plain) == len(values) and short and 2 <= different <= max(2, FEW * len(plain))
