@@ -44,7 +44,7 @@ def generate(
     model.eval()
     try:
         if model.encoder is None:
-            rows = Rows(model, inputs, search, ends)
+            rows = PromptBatch(model, inputs, search, ends)
             Engine(model).run(rows)
             return rows.written
         if begin is None or not ends:
@@ -61,7 +61,7 @@ def _list_ends(end: int | Sequence[int] | None) -> tuple[int, ...]:
     return (end,) if isinstance(end, int) else tuple(end)
 
 
-class Rows(Request):
+class PromptBatch(Request):
     """Prompts of any lengths, each with the one continuation that is being written."""
 
     def __init__(self, model: Model, prompts: Inputs, settings: Search, ends: tuple[int, ...]) -> None:
