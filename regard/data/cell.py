@@ -13,7 +13,7 @@ from regard.data.encoding import UTF8, Encoding
 from regard.data.header import refuse_names, spell_settings
 from regard.data.lines import LONGEST
 from regard.data.log import Log
-from regard.data.sample import Form
+from regard.data.sample import Form, FormSpec
 from regard.data.table import Sheet, SheetRow, TableReader
 from regard.errors import DataError, Doubt
 
@@ -53,6 +53,9 @@ class CellReader(TableReader):
             table.fields = read_header(table)
             return table
         first = table.peek()
+        if self.is_headless() and first and self.names_fields(first[0], form):
+            table.fields = read_header(table)
+            return table
         if self.is_headless() and first and first[0].cells is not None:
             cells, keys = [str(cell) for cell in first[0].cells], self.keys(table, form)
             columns = {
@@ -64,12 +67,20 @@ class CellReader(TableReader):
             doubt_words(first, table, self.keys(table, form)["words"])
         return table
 
+    def names_fields(self, row: SheetRow, form: Form) -> bool:
+        """Whether a line has the very names that are looked for: that is a header, and no sample."""
+        cells = {str(cell).strip() for cell in row.cells or ()}
+        return not self.told() and len(FormSpec.parse(form).holds) > 1 and cells >= set(FormSpec.parse(form).holds)
+
     def doubt_divider(self, first: Sequence[SheetRow], form: Form, table: Sheet) -> None:
         """Ask whether something else stands between the cells, where no line has as many as are wanted."""
         whole = [row for row in first if row.cells]
         if len(self.keys(table, form)) < 2 or not whole or any(len(row.cells or ()) > 1 for row in whole):
             return
         texts = [str(row.cells[0]) for row in whole if isinstance(row.cells, Sequence)]
+        if all(text.startswith("{") and text.rstrip().endswith("}") for text in texts):
+            told = f"{whole[0].place}: not cells, but an object of JSON a line"
+            raise Doubt(told, "kind: jsonl", {"JSON lines": {"kind": "jsonl"}})
         here = DIVIDERS.get(self.divider, self.divider)
         for sign, name in DIVIDERS.items():
             count = texts[0].count(sign)

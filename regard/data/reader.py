@@ -54,8 +54,9 @@ class ReaderSpec(Spec):
             value = {"path": tuple(value)}
         if isinstance(value, Mapping):
             # `train: a.csv` with the word corpus.train.header=true: a bare word is merged as if it were a kind
-            if isinstance(name := value.get("kind"), str) and "path" not in value and _names_file(name):
-                value = {**{key: item for key, item in value.items() if key != "kind"}, "path": name}
+            name = value.get("kind")
+            if isinstance(name, str) and name not in cls.kinds and _names_file(name):
+                value = {"path": name, **{key: item for key, item in value.items() if key != "kind"}}
             told = "kind" in value or "path" not in value
             return value if told else {"kind": guess_kind(value["path"]) or "auto", **value}
         return {"kind": "rows", "rows": value} if not isinstance(value, str | Spec | None) else super().complete(value)
