@@ -211,8 +211,8 @@ def settle(spec: type[Spec] | None, data: Any) -> type[Spec] | None:
     """The class that data is for: what its kind names, or the role's usual kind."""
     if spec is None:
         return None
-    own = spec.model_fields["kind"].default
-    kind = data if isinstance(data, str) else data.get("kind") if isinstance(data, Mapping) else None
+    own, data = spec.model_fields["kind"].default, spec.complete(data)
+    kind = data.get("kind") if isinstance(data, Mapping) else None
     kind = kind or (own if isinstance(own, str) else spec.usual)
     return spec.kinds.get(kind) if isinstance(kind, str) and kind != own else spec
 

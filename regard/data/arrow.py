@@ -12,7 +12,7 @@ from typing import Any
 
 from regard.data.log import Log
 from regard.data.table import Sheet, SheetRow
-from regard.errors import DataError, RegardError
+from regard.errors import DataError, MissingPackage
 
 GROUP = 1000  # rows that are turned into Python's objects together
 NOTE = b"huggingface"  # the key of a schema's metadata
@@ -23,7 +23,7 @@ def import_pyarrow(path: str) -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise RegardError(f"{path}: reading Parquet and Arrow needs pyarrow", "pip install 'regard[data]'") from None
+        raise MissingPackage(f"{path}: reading it", "pyarrow", "data") from None
     return pyarrow
 
 

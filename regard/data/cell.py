@@ -24,8 +24,8 @@ MOSTLY = 0.8  # of the first lines that must agree before anything is made of th
 class CellReader(TableReader):
     """Lines that are cut into cells."""
 
-    header: bool | None = None  # whether the first line names the columns; None: one that looks like it is refused
-    longest: Size = LONGEST  # bytes of a line
+    header: bool | None = None
+    longest: Size = LONGEST
     encoding: Encoding = UTF8
 
     @model_validator(mode="after")

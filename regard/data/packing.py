@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, cast
 
-from regard.errors import DataError, RegardError
+from regard.errors import DataError, MissingPackage
 
 PIECE = 2**16  # bytes that are read at once
 # what the libraries raise on damage; that of zstandard is turned into one of these
@@ -47,7 +47,7 @@ class Frames(io.RawIOBase):
         try:
             import zstandard
         except ImportError:
-            raise RegardError("reading .zst needs zstandard", "pip install 'regard[data]'") from None
+            raise MissingPackage("reading .zst", "zstandard", "data") from None
         self.packed, self.library = packed, zstandard
         self.frame: Any = None
         self.ready, self.rest = b"", b""

@@ -35,13 +35,14 @@ class ReaderSpec(Spec):
     form: ClassVar[Form] = "pairs"  # of its samples
     gives: ClassVar[tuple[Form, ...]] = ()  # the forms that it can fill, where it isn't bound to one
     suffixes: ClassVar[tuple[str, ...]] = ()  # endings of the files that it takes where a user names no reader
+    inside: ClassVar[tuple[str, ...]] = ()  # endings of those that it takes in a folder or an archive, if others
     meanings: ClassVar[Mapping[str, str]] = {
-        "path": "The file, or the list of files, that is read; a name that ends in .gz is unpacked.",
+        "path": "A file, a glob, a folder, a zip archive or a member of it (a.zip:b.csv), - for standard input, or a "
+        "list of these; what is packed (gz, xz, bz2, zst) is unpacked.",
         "longest": "A line with more bytes than this can't be used.",
         "header": "The first line names the columns. Unless given, a line that looks like it is refused.",
+        "encoding": "Text is written in this encoding, such as latin-1; a byte order mark tells UTF-16 by itself.",
     }
-
-    inside: ClassVar[tuple[str, ...]] = ()  # endings of those that it takes in a folder or an archive, if others
 
     @classmethod
     def complete(cls, value: Any) -> Any:

@@ -80,7 +80,11 @@ def open_bytes(path: str) -> Iterator[io.BufferedReader]:
 def _open(path: str, stack: ExitStack) -> io.BufferedReader:
     if path == STANDARD_INPUT:
         given = sys.stdin.buffer
-        return given if isinstance(given, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, given))
+        if isinstance(given, io.BufferedReader):
+            return given
+        wrapped: io.BufferedReader = io.BufferedReader(cast(io.RawIOBase, given))
+        stack.callback(wrapped.detach)  # or it would close what isn't ours
+        return wrapped
     archive, member = split_member(path)
     try:
         raw = stack.enter_context(Path(archive).open("rb"))  # noqa: SIM115  the stack closes it

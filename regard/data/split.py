@@ -20,11 +20,16 @@ class SplitSpec(Spec):
     """What is kept back of the samples to train on, by a hash of what a model is asked."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+    home: ClassVar[str | None] = "corpus.split"
     kind: Literal["split"] = "split"
-    validation: Rate | None = None  # a share; None: a twentieth but not too many, where there are no files for it
+    validation: Rate | None = None
+    """This share is kept for validation; unless given, a twentieth but 2,000 samples at most; 0 keeps none."""
     test: Rate = 0.0
+    """This share is kept for testing."""
     seed: Count = 0
-    by: Count | str | None = None  # a column, by name or number: rows that agree in it stay together
+    """Another number chooses other samples."""
+    by: Count | str | None = None
+    """Rows that agree in this column, by name or number, stay on one side."""
 
     @model_validator(mode="after")
     def check(self) -> Self:

@@ -146,14 +146,22 @@ class TableReader(ReaderSpec):
 
     gives: ClassVar[tuple[Form, ...]] = ("pairs", "documents", "labels", "tags")
     path: Paths
-    source: Key | None = None  # columns, by name or by number from 0
+    source: Key | None = None
+    """The column of the source text, by name or by number from 0; unless given, `source`, or the first."""
     target: Key | None = None
+    """The column of the target text; unless given, `target`, or the second."""
     text: Key | None = None
-    second: Key | None = None  # another text, beside the first
+    """The column of the text of a document or of a sample with a label; unless given, `text`, or the first."""
+    second: Key | None = None
+    """The column of a second text, where a sample with a label has two."""
     label: Key | None = None
+    """The column of the label; unless given, `label`, or the second."""
     words: Key | None = None
+    """The column of a sentence's words, a list or a text that spaces divide; unless given, `words`, or the first."""
     tags: Key | None = None
-    many: bool = False  # whether nearly every text may have a label of its own, or there are more tags than words
+    """The column of its tags, one for each word; unless given, `tags`, or the second."""
+    many: bool = False
+    """Nearly every text may have a label of its own, or there may be more tags than words; else that is refused."""
 
     @model_validator(mode="after")
     def check(self) -> Self:

@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -152,12 +153,17 @@ def test_lines_are_answered_in_windows(runs: dict[str, Path], monkeypatch: pytes
     class Lines(io.RawIOBase):
         count = 0
 
-        def readline(self, size: int | None = -1, /) -> bytes:
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any, /) -> int:
             if self.count == 40:
                 assert len(out.getvalue().splitlines()) >= 30
-                return b""
+                return 0
             self.count += 1
-            return f"the {self.count}\n".encode()
+            line = f"the {self.count}\n".encode()
+            buffer[: len(line)] = line
+            return len(line)
 
     class Stdin:
         buffer = Lines()

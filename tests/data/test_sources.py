@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from regard.config import Document
 from regard.data.log import Log
 from regard.data.packing import strip_packing
 from regard.data.reader import ReaderSpec
@@ -79,7 +80,7 @@ def test_packed_bytes_come_from_standard_input_too(packing: str, monkeypatch: py
 def test_zstandard_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
     (tmp_path / "a.zst").write_bytes(b"\x28\xb5\x2f\xfd....")
-    with pytest.raises(RegardError, match="needs zstandard") as error:
+    with pytest.raises(RegardError, match="needs the package zstandard") as error:
         texts(kind="documents", path=str(tmp_path / "a.zst"))
     assert "regard[data]" in error.value.hint
 
@@ -209,6 +210,16 @@ def test_half_a_letter_at_the_end_is_told(tmp_path: Path) -> None:
 )
 def test_a_kind_may_be_left_out_where_the_ending_tells_it(given: Any, kind: str) -> None:
     assert ReaderSpec.parse(given).kind == kind
+
+
+def test_words_change_a_reader_that_is_only_a_name() -> None:
+    tree = Document({"train": "a.csv.gz"}).change(["train.header=true"]).tree["train"]
+    assert ReaderSpec.parse(tree) == ReaderSpec.parse({"kind": "csv", "path": "a.csv.gz", "header": True})
+    tree = Document({"train": "texts/*.txt"}).change(["train.encoding=latin-1", "train.unit=line"]).tree["train"]
+    settled = ReaderSpec.parse({"kind": "documents", "path": "texts/*.txt", "encoding": "latin-1", "unit": "line"})
+    assert ReaderSpec.parse(tree).settle("documents", "train", Path()) == settled
+    with pytest.raises(SpecError, match="unknown kind 'documens'"):
+        ReaderSpec.parse({"kind": "documens", "path": "a.txt"})
 
 
 @pytest.mark.parametrize(

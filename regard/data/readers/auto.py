@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+from regard.core.spec import Size
+from regard.data.encoding import UTF8, Encoding
+from regard.data.lines import LONGEST
 from regard.data.log import Log
 from regard.data.reader import Key, ReaderSpec, choose_reader, guess_kind
 from regard.data.readers.dataset import find_splits
@@ -21,6 +24,10 @@ class Auto(TableReader):
 
     kind: Literal["auto"] = "auto"
     header: bool | None = None
+    longest: Size = LONGEST
+    encoding: Encoding = UTF8
+    unit: Literal["file", "paragraph", "line"] | None = None
+    """A document is a whole file, a paragraph (up to an empty line), or a line, where the files are running text."""
 
     def settle(self, form: Form, split: str, folder: Path) -> ReaderSpec:
         """The reader that is meant, on the same paths."""
@@ -36,6 +43,8 @@ class Auto(TableReader):
         inside = [name for path in paths for name in list_inside(path)]
         if inside:
             return choose_kind(form, inside, str(paths[0]))
+        if self.unit is not None:
+            return "documents"
         if self.told() and not guess_kind(paths):
             return "tsv"  # columns are named, and nothing says that it isn't the simplest of tables
         return choose_reader(form, paths).kind

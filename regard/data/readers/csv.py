@@ -25,8 +25,10 @@ class CSV(CellReader):
 
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     kind: Literal["csv"] = "csv"
-    delimiter: str | None = None  # None: comma, semicolon, tab or bar, whichever the first lines agree on
-    quote: str = '"'  # nothing: quotes are letters like others
+    delimiter: str | None = None
+    """This sign divides cells; unless given, a comma, semicolon, tab or bar, whichever the first lines agree on."""
+    quote: str = '"'
+    """This sign stands around cells that hold others; where it is nothing, quotes are letters like others."""
 
     @model_validator(mode="after")
     def check_signs(self) -> Self:

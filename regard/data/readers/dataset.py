@@ -26,7 +26,8 @@ class Dataset(TableReader):
     """A folder of tables with splits: Arrow as `save_to_disk` writes it, Parquet, CSV, JSON."""
 
     kind: Literal["dataset"] = "dataset"
-    split: str | None = None  # None: the one that is wanted, and all rows where there are no splits
+    split: str | None = None
+    """The split that is read; unless given, the one that is wanted, and all rows where there are no splits."""
 
     def settle(self, form: Form, split: str, folder: Path) -> ReaderSpec:
         return self if self.split is not None else self.replace(split=split)

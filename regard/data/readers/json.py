@@ -25,7 +25,8 @@ class JSON(TableReader):
 
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
     kind: Literal["json"] = "json"
-    longest: Size = LONGEST  # letters of an object
+    longest: Size = LONGEST
+    """An object with more letters than this can't be used."""
     encoding: Encoding = UTF8
 
     def open(self, path: str, form: Form, log: Log) -> Sheet:

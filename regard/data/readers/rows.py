@@ -85,13 +85,15 @@ class HandedRows(str):
         return core_schema.no_info_plain_validator_function(cls.read)
 
 
-class Rows(TableReader):
+class PythonRows(TableReader):
     """Rows from Python; a run file that has such a reader says what they were, and can't read them again."""
 
     files: ClassVar[tuple[str, ...]] = ()
     kind: Literal["rows"] = "rows"
     path: None = None  # type: ignore[assignment]
+    """There is no file."""
     rows: HandedRows
+    """The rows in Python; in a run file, what they were."""
 
     def tables(self, form: Form, log: Log) -> Iterator[Sheet]:
         if self.rows.rows is None:
