@@ -77,6 +77,8 @@ def advise(spec: type[Spec], settings: Any, place: Place, value: Any, known: lis
         ours = " or ".join(dict.fromkeys(places))
         return f"; our word for it is {ours}, and nothing here has that; known: {', '.join(sorted(names))}"
     near = suggest(word, names)
+    if near.startswith("; known") and (slip := suggest(word, ["kind"])).startswith("; did"):
+        near = slip  # it isn't listed among the settings, but it may be meant
     for above, level, data in levels if near.startswith("; known") else []:
         found = [".".join(map(str, (*above, path))) for path in find_keys(level, data, word)]
         if len(found) == 1 and not isinstance(value, dict):

@@ -49,6 +49,7 @@ class CellReader(TableReader):
 
     def open(self, path: str, form: Form, log: Log) -> Sheet:
         table = Sheet(path, (), self.cut(path, log), numbered=True)
+        doubt_objects(table.peek())
         if self.header or (self.header is None and not self.is_headless()):
             table.fields = read_header(table)
             return table
@@ -78,9 +79,6 @@ class CellReader(TableReader):
         if len(self.keys(table, form)) < 2 or not whole or any(len(row.cells or ()) > 1 for row in whole):
             return
         texts = [str(row.cells[0]) for row in whole if isinstance(row.cells, Sequence)]
-        if all(text.startswith("{") and text.rstrip().endswith("}") for text in texts):
-            told = f"{whole[0].place}: not cells, but an object of JSON a line"
-            raise Doubt(told, "kind: jsonl", {"JSON lines": {"kind": "jsonl"}})
         here = DIVIDERS.get(self.divider, self.divider)
         for sign, name in DIVIDERS.items():
             count = texts[0].count(sign)
@@ -98,6 +96,15 @@ class CellReader(TableReader):
         empty = not "".join(map(str, row.cells)).strip()
         log.reject(row.place, "empty line" if empty else f"too few columns: {len(row.cells)} of {most}")
         return replace(row, cells=None)
+
+
+def doubt_objects(first: Sequence[SheetRow]) -> None:
+    """Ask about lines that aren't cells at all."""
+    whole = [row for row in first if row.cells]
+    lines = [" ".join(map(str, row.cells or ())) for row in whole]
+    if lines and all(line.startswith("{") and line.rstrip().endswith("}") for line in lines):
+        told = f"{whole[0].place}: not cells, but an object of JSON a line"
+        raise Doubt(told, "kind: jsonl", {"JSON lines": {"kind": "jsonl"}})
 
 
 def read_header(table: Sheet) -> tuple[str, ...]:
