@@ -43,7 +43,8 @@ def describe_prepared(prepared: Prepared, glance: Glance) -> list[str]:
     lines = [f"{', '.join(f'{number:,} samples of {split}' for split, number in counts.items())}: {fields}"]
     if glance.labels:
         lines.append(f"{len(glance.labels)} labels: {_list_labels(glance.labels)}")
-    lines += [f"tokens of {name}: {told}" for name, told in _measure_columns(prepared).items()]
+    unit = "numbers" if prepared.lexicon.words is None else "tokens"
+    lines += [f"{unit} of {name}: {told}" for name, told in _measure_columns(prepared).items()]
     return [*lines, *(f"such as {show_sample(sample, form)}" for sample in glance.examples)]
 
 
@@ -53,7 +54,7 @@ def _list_labels(labels: Counter[str]) -> str:
 
 
 def _measure_columns(prepared: Prepared) -> dict[str, str]:
-    """How long the columns are that hold tokens, in words."""
+    """How long the columns are that hold several things each, in words."""
     found = dict[str, str]()
     for name in prepared.columns:
         lengths, column = LengthCount(), prepared.columns[name]

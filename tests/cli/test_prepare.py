@@ -114,7 +114,7 @@ def test_a_look_at_a_run_file_reads_as_the_run_would(tmp_path: Path) -> None:
 
 
 def test_standard_input_is_looked_at_once_so_a_doubt_about_it_is_an_error() -> None:
-    for content, status in ((LABELS, 0), ("text\tlabel\n" + LABELS, 3)):
+    for content, status in ((LABELS, 0), ("sentence\tsentiment\n" + LABELS, 3)):
         with patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode()))):
             done = regard("data", "-", "--task", "classification")
         assert done.returncode == status, done.stderr
@@ -152,7 +152,7 @@ def begin(folder: Path, content: str, answers: str | None = None) -> Done:
 
 
 def test_a_doubt_elsewhere_than_on_a_terminal_is_an_error_that_can_be_settled(tmp_path: Path) -> None:
-    done = begin(tmp_path, "text\tlabel\n" + LABELS)
+    done = begin(tmp_path, "sentence\tsentiment\n" + LABELS)
     assert done.returncode == 3
     assert "corpus.train.header=true (leave the line out)" in done.stderr
     settled = regard("train", str(tmp_path / "run.yaml"), "corpus.train.header=true")
@@ -160,7 +160,7 @@ def test_a_doubt_elsewhere_than_on_a_terminal_is_an_error_that_can_be_settled(tm
 
 
 def test_a_doubt_on_a_terminal_is_a_question_and_its_answer_is_recorded(tmp_path: Path) -> None:
-    done = begin(tmp_path, "text\tlabel\n" + LABELS, "what?\n9\n2\n")
+    done = begin(tmp_path, "sentence\tsentiment\n" + LABELS, "what?\n9\n2\n")
     assert done.returncode == 0, done.stderr
     assert "[2] leave the line out  (corpus.train.header=true)" in done.stderr
     assert done.stderr.count("which?") == 3
@@ -171,7 +171,7 @@ def test_a_doubt_on_a_terminal_is_a_question_and_its_answer_is_recorded(tmp_path
 
 @pytest.mark.parametrize("answer", ["q\n", ""])
 def test_who_does_not_answer_leaves_nothing_behind(tmp_path: Path, answer: str) -> None:
-    done = begin(tmp_path, "text\tlabel\n" + LABELS, answer)
+    done = begin(tmp_path, "sentence\tsentiment\n" + LABELS, answer)
     assert done.returncode == 3 and "look like the names of columns" in done.stderr
     assert not (tmp_path / "run").exists()
 
