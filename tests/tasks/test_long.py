@@ -67,6 +67,6 @@ INDUCTION = {"kind": "induction", "sizes": [4, 32], "test_sizes": [32, 64]}
     ids=["attention", "mamba"],
 )
 def test_two_layers_learn_induction(tmp_path: Path, model: dict[str, Any]) -> None:
-    shares = solved(tmp_path, INDUCTION, model, {"steps": 1200, "optimizer": {"kind": "adamw", "rate": 0.003}}, 2048)
+    shares = solved(tmp_path, INDUCTION, model, {"steps": 1200, "optimizer": {"kind": "adamw", "rate": 0.002}}, 2048)
     assert shares[32] > 0.95
     assert between(shares, 33, 64) > 0.5
