@@ -15,7 +15,7 @@ from regard.data.survey import LengthCount
 EXAMPLES = 3
 LABELS = 8  # that are listed
 PIECE = 1_000_000  # samples whose lengths are held at once
-WIDTH = 72  # of an example
+WIDTH = 66  # of an example: with what stands before it on the screen, 80 columns
 
 
 @dataclass
