@@ -62,6 +62,7 @@ def data(
             raise explain(doubt) from None
         named = f"{task} " if task else ""
         again = f"regard new {named}--data {join([*paths, *words])}"
+    found.insist_on_samples()
     if as_json:
         print(json.dumps(found.as_json(), ensure_ascii=False))
         return
@@ -203,6 +204,8 @@ def format_places(places: list[str]) -> str:
 
 def tell_left_out(found: Look, split: str, width: int) -> Iterator[str]:
     """How many entries were left out of a split, and why, with the first places."""
+    from regard.data.log import BAD
+
     faults = found.log.faults.get(split, {})
     if not faults:
         return
@@ -210,6 +213,15 @@ def tell_left_out(found: Look, split: str, width: int) -> Iterator[str]:
     yield from tell("left out", count(found.log.left_out[split], "entry").replace("entrys", "entries"), width)
     for reason, fault in ranked:
         yield from tell("", f"{fault.count:,} × {reason}, such as {format_places(fault.places)}", width)
+    if BAD in faults:
+        yield from tell("", f"is it in another encoding? {spell_encoding(found, split)}", width)
+
+
+def spell_encoding(found: Look, split: str) -> str:
+    """What to type where a split's lines aren't UTF-8, for files alone or for a run file."""
+    from regard.data.log import ENCODING
+
+    return ENCODING if found.guessed else f"corpus.{split}.{ENCODING}"
 
 
 def tell_split(part: SplitSurvey, width: int) -> Iterator[str]:

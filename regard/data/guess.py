@@ -16,9 +16,10 @@ from typing import Any
 
 import regard.data.readers  # noqa: F401  enters every reader
 from regard.data.cell import CellReader
+from regard.data.encoding import UTF8, check_encoding
 from regard.data.header import LANGUAGES, USUAL, WORD, guess_fields
 from regard.data.lines import LONGEST, lines
-from regard.data.log import Log
+from regard.data.log import BAD, ENCODING, Log
 from regard.data.packing import strip_packing
 from regard.data.reader import Key, ReaderSpec, guess_kind
 from regard.data.readers.dataset import ALIASES, find_splits
@@ -112,7 +113,7 @@ def _propose_reader(files: Sequence[str], form: Form | None, told: dict[str, Any
         return {"kind": "text", **told}, "pairs"
     if len(files) == 1 and Path(files[0]).is_dir():
         return _propose_folder(files[0], form, told)
-    kind = told.pop("kind", None) or guess_kind(list(files)) or _find_kind(files[0], form)
+    kind = told.pop("kind", None) or guess_kind(list(files)) or _find_kind(files[0], form, told)
     if kind not in ReaderSpec.kinds:
         raise SpecError(f"kind: no reader is called {kind!r}", f"known: {', '.join(sorted(ReaderSpec.kinds))}")
     bound = ReaderSpec.kinds[kind]
@@ -145,11 +146,13 @@ def _are_sides(files: Sequence[str], form: Form | None) -> bool:
     return form == "pairs" or (len(one) == len(other) and bool(differ) and differ <= sides)
 
 
-def _find_kind(path: str, form: Form | None) -> str:
+def _find_kind(path: str, form: Form | None, told: Mapping[str, Any]) -> str:
     """The kind of a file whose name doesn't tell it: tabs make columns, single words with a tag make sentences."""
     if path == STANDARD_INPUT:
         return {"pairs": "tsv", "labels": "labels", "tags": "columns"}.get(form or "", "documents")
-    first = list(islice(lines(find_files(path)[0], Log(), LONGEST), FIRST))
+    log, encoding = Log(), _find_encoding(told)
+    first = list(islice(lines(find_files(path)[0], log, LONGEST, encoding), FIRST))
+    _refuse_bytes(path, log, len(first), told)
     texts = [line.text for line in first if line.text is not None]
     whole = [text for text in texts if text.strip()]
     if not whole:
@@ -177,6 +180,7 @@ def _read_columns(kind: type[TableReader], path: str, told: Mapping[str, Any]) -
     log = Log()
     if isinstance(reader, CellReader):
         rows = list(_thin(reader.cut(path, log)))
+        _refuse_bytes(path, log, len(rows), told)
         cells = [list(row.cells) for row in rows if row.cells and any(str(cell).strip() for cell in row.cells)]
         if not cells:
             raise DataError(f"{path}: no row can be read: {log.summary()}", "check the file")
@@ -186,8 +190,27 @@ def _read_columns(kind: type[TableReader], path: str, told: Mapping[str, Any]) -
         keys: list[Key] = [str(name).strip() for name in cells[0]] if named else list(range(width))
         return ColumnSample(keys, [[row[n] for row in body] for n in range(width)])
     table: Sheet = reader.open(path, "documents", log)
-    objects = [row.cells for row in _thin(table.rows) if isinstance(row.cells, Mapping)]
+    found = list(_thin(table.rows))
+    _refuse_bytes(path, log, len(found), told)
+    objects = [row.cells for row in found if isinstance(row.cells, Mapping)]
     return ColumnSample([*table.fields], [[reach(row, name) for row in objects] for name in table.fields])
+
+
+def _find_encoding(told: Mapping[str, Any]) -> str:
+    """The encoding that is told, if text can be read in it."""
+    encoding = str(told.get("encoding", UTF8))
+    try:
+        return check_encoding(encoding)
+    except ValueError as error:
+        raise SpecError(f"encoding: {encoding!r}: {error}", "encoding=latin-1") from None
+
+
+def _refuse_bytes(path: str, log: Log, number: int, told: Mapping[str, Any]) -> None:
+    """Refuse to guess from what is left of a file that is hardly UTF-8: that is a header at best."""
+    bad = log.reasons[BAD]
+    if "encoding" not in told and 2 * bad > number:
+        shown = f"{bad:,} of the {number:,} that were looked at are skipped ({BAD} {bad:,})"
+        raise DataError(f"{path}: its lines aren't UTF-8: {shown}", ENCODING)
 
 
 def _thin(rows: Iterator[SheetRow]) -> Iterator[SheetRow]:

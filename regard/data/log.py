@@ -14,6 +14,8 @@ from typing import IO, Literal
 from regard.errors import DataError
 
 Policy = Literal["skip", "repair", "stop"]
+BAD = "bad UTF-8"  # the reason of lines in some other encoding
+ENCODING = "encoding=latin-1, or whatever the text is written in"
 SHOWN = 3  # places of each reason that are held
 
 
@@ -93,7 +95,7 @@ class Log:
 
     def advise(self) -> str:
         """What to do about a corpus of which nothing can be used."""
-        if "bad UTF-8" in self.reasons:
+        if BAD in self.reasons:
             return "encoding: latin-1, or whatever the text is written in (corpus.train.encoding=latin-1)"
         return "check the corpus's files"
 

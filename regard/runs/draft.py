@@ -91,8 +91,7 @@ def draft(
     else:
         task = task or "translation"
         seen, scale = _look_at_built_in(task)
-    if "train" not in seen.survey.splits:
-        raise InputError("no sample can be used", "regard data FILE says why")
+    seen.insist_on_samples()
     amount, machine = Amount.measure(seen.survey.splits["train"], scale), machine or Machine.look()
     plan = Plan(task, seen, amount, choose_sizes(amount, machine), machine)
     tree = {

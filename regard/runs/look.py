@@ -13,11 +13,11 @@ from regard.data.corpus import CorpusSpec, Split
 from regard.data.doubt import settle_doubt, spell_ways
 from regard.data.guess import propose_corpus
 from regard.data.likeness import Suspicion
-from regard.data.log import Log
+from regard.data.log import BAD, ENCODING, Log
 from regard.data.sample import Form
 from regard.data.source import STANDARD_INPUT
 from regard.data.survey import SplitSurvey, Survey, list_labels
-from regard.errors import Doubt, SpecError
+from regard.errors import DataError, Doubt, SpecError
 from regard.runs.spec import RunSpec
 from regard.runs.uses import load_uses
 from regard.tasks.task import TaskSpec
@@ -47,6 +47,13 @@ class Look:
     log: Log
     settled: list[Settled] = field(default_factory=list)
     kept_back: tuple[Split, ...] = ()  # splits that are made of what there is to train on
+    guessed: bool = False  # from files alone, and not from a run file
+
+    def insist_on_samples(self) -> None:
+        """Refuse a corpus of which nothing can be trained on, as training does."""
+        if "train" not in self.survey.splits:
+            hint = ENCODING if self.guessed and BAD in self.log.reasons else self.log.advise()
+            raise DataError(f"train: no sample can be used: {self.log.summary()}", hint)
 
     def as_json(self) -> dict[str, Any]:
         """All of it as plain data."""
@@ -103,7 +110,9 @@ def look_at_files(paths: Sequence[str], task: str | None = None, told: Mapping[s
         raise SpecError(f"{paths[0]}: it holds {proposal.form}, and {task} needs {form}", f"for {fitting}")
     # all of them are looked at, and nothing is kept back
     tree = merge({**proposal.corpus, "split": {"validation": 0.0}}, whole)
-    return _look(tree, proposal.form, Path(), TaskSpec.parse(task).labels if task else list_labels)
+    found = _look(tree, proposal.form, Path(), TaskSpec.parse(task).labels if task else list_labels)
+    found.guessed = True
+    return found
 
 
 def look_at_run(document: Document) -> Look:

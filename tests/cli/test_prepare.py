@@ -223,3 +223,16 @@ def test_an_unknown_task_is_told(tmp_path: Path) -> None:
 def test_a_word_for_a_setting_reads_back(value: Any) -> None:
     (word,) = shlex.split(spell_word("key", value))
     assert assignments([word]) == {"key": value}
+
+
+def test_lines_that_are_not_utf8_are_told_with_the_encoding_to_try(tmp_path: Path) -> None:
+    (tmp_path / "some.tsv").write_bytes(LABELS.encode() + "un café\tgood\n".encode("latin-1"))
+    done = regard("data", str(tmp_path / "some.tsv"))
+    assert done.returncode == 0 and "encoding=latin-1" in done.stdout, done.stderr
+    for side in ("a.en", "a.fr"):
+        (tmp_path / side).write_bytes("un café\n".encode("latin-1") * 30)
+    sides = [str(tmp_path / "a.en"), str(tmp_path / "a.fr")]
+    for words in (["data", *sides], ["new", "--out", str(tmp_path / "run.yaml"), "--data", *sides]):
+        done = regard(*words)
+        assert done.returncode == 3 and "30 skipped (bad UTF-8 60)" in done.stderr, done.stdout
+        assert "encoding=latin-1" in done.stderr

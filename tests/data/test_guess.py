@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -125,3 +126,25 @@ def test_files_that_can_not_be_guessed_are_told(tmp_path: Path) -> None:
 def test_a_header_with_another_number_of_columns_breaks_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("text\tlabel\n" + table("\t", TEXTS, LABELS, IDS))
     assert propose_corpus([str(tmp_path / "a.tsv")]).form
+
+
+@pytest.mark.parametrize("name", ["latin.txt", "latin.txt.gz", "latin.csv", "latin.jsonl"])
+def test_lines_of_another_encoding_are_told_and_read_once_it_is_named(tmp_path: Path, name: str) -> None:
+    rows = {"csv": "review,stars\n", "jsonl": ""}.get(name.rpartition(".")[2], "")
+    for n, text in enumerate(OTHERS):
+        row = {"csv": f"{text},{n % 3}", "jsonl": json.dumps({"text": text}, ensure_ascii=False)}
+        rows += row.get(name.rpartition(".")[2], text) + "\n"
+    raw = rows.encode("latin-1")
+    (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith("gz") else raw)
+    with pytest.raises(DataError, match=r"aren't UTF-8: 40 of .*\(bad UTF-8 40\)") as caught:
+        propose_corpus([str(tmp_path / name)])
+    assert "encoding=latin-1" in caught.value.hint
+    found = propose_corpus([str(tmp_path / name)], told={"encoding": "latin-1"})
+    assert found.form == ("labels" if name == "latin.csv" else "documents")
+    assert found.corpus["train"]["encoding"] == "latin-1"
+
+
+def test_an_encoding_that_nobody_knows_is_refused_before_a_guess(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a text\n")
+    with pytest.raises(SpecError, match="latin-one"):
+        propose_corpus([str(tmp_path / "a.txt")], told={"encoding": "latin-one"})
