@@ -61,7 +61,7 @@ def data(
         except Doubt as doubt:
             raise explain(doubt) from None
         named = f"{task} " if task else ""
-        again = f"regard new {named}--data {join([*paths, *words])}"
+        again = f"regard new {named}--data {join([*paths, *mend_words(words, found)])}"
     found.insist_on_samples()
     if as_json:
         print(json.dumps(found.as_json(), ensure_ascii=False))
@@ -104,9 +104,14 @@ def new(
     check_file(out)
     if out.exists() and not force:
         raise InputError(f"{out}: is there already", "--out ANOTHER.yaml, or --force to write over it")
-    made = draft(task, files, assignments(settings))
+    try:
+        made = draft(task, files, assignments(settings))
+    except Doubt as doubt:
+        raise explain(doubt) from None
     put(out, made.text.encode())
     print(f"{out}  {made.task}, {made.tree['model']['kind']}, {made.look.form} from {describe_source(made.tree)}")
+    for line in tell_doubts(made.look, measure_width()):
+        print(line)
     hint(f"regard train {quote(str(out))}, or regard plan {quote(str(out))}, or regard data {quote(str(out))}")
 
 
@@ -125,6 +130,23 @@ def divide_words(given: list[str]) -> tuple[list[str], list[str]]:
     return [word for word in given if word not in words], words
 
 
+def mend_words(words: list[str], found: Look) -> list[str]:
+    """The settings that were typed, each as it was looked at: a doubt may have been settled in another way."""
+    from regard.config import assignments, spell_word
+
+    train = found.tree.get("train")
+    if not found.settled or not isinstance(train, dict):
+        return words
+    mended = list[str]()
+    for word in words:
+        name, value = next(iter(assignments([word]).items()))
+        if name == "corpus" or train.get(name) == value:
+            mended.append(word)
+        elif name in train:  # else another kind of reader was taken, which hasn't such a setting
+            mended.append(spell_word(name, train[name]))
+    return mended
+
+
 def is_run_file(path: str) -> bool:
     return Path(path).suffix in (".yaml", ".yml")
 
@@ -137,9 +159,7 @@ def format_look(found: Look) -> Iterator[str]:
     tasks = find_tasks(found.form)
     yield from fold(f"{found.form}, for the task{'s' * (len(tasks) != 1)} {' or '.join(tasks)}", width, 0)
     yield from fold(f"read as {describe_reading(found)}", width, 0)
-    for one in found.settled:
-        yield from fold(f"doubt: {one.doubt}", width, 0)
-        yield from fold(f"looked at as: {one.meaning} ({one.words})", width, INDENT)
+    yield from tell_doubts(found, width)
     common, strange = found.survey.count_common(), found.survey.find_unknown_labels()
     for split, part in found.survey.splits.items():
         yield ""
@@ -154,6 +174,12 @@ def format_look(found: Look) -> Iterator[str]:
             yield from tell("unknown", f"labels that train hasn't: {', '.join(labels[:SHOWN])}", width)
         yield from tell_suspicions(part, width)
         yield from tell_examples(part, width)
+
+
+def tell_doubts(found: Look, width: int) -> Iterator[str]:
+    for one in found.settled:
+        yield from fold(f"doubt: {one.doubt}", width, 0)
+        yield from fold(f"looked at as: {one.meaning} ({one.words})", width, INDENT)
 
 
 def describe_reading(found: Look) -> str:

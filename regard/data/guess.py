@@ -17,7 +17,7 @@ from typing import Any
 import regard.data.readers  # noqa: F401  enters every reader
 from regard.data.cell import CellReader
 from regard.data.encoding import UTF8, check_encoding
-from regard.data.header import LANGUAGES, USUAL, WORD, guess_fields
+from regard.data.header import LANGUAGES, USUAL, WANTED, WORD, guess_fields
 from regard.data.lines import LONGEST, lines
 from regard.data.log import BAD, ENCODING, Log
 from regard.data.packing import strip_packing
@@ -25,7 +25,7 @@ from regard.data.reader import Key, ReaderSpec, guess_kind
 from regard.data.readers.dataset import ALIASES, find_splits
 from regard.data.sample import Form
 from regard.data.source import STANDARD_INPUT, find_files
-from regard.data.table import Sheet, SheetRow, TableReader, reach
+from regard.data.table import SHOWN, Sheet, SheetRow, TableReader, reach
 from regard.errors import DataError, SpecError
 
 FIRST, EVERY, LAST = 1000, 100, 100_000  # rows that are looked at: the first, then every so many, up to so many
@@ -122,7 +122,10 @@ def _propose_reader(files: Sequence[str], form: Form | None, told: dict[str, Any
         return {"kind": kind, **told}, form if form is not None and form in own else own[0]
     if files[0] == STANDARD_INPUT:  # it can be read once only, so nothing is looked up in it
         return {"kind": kind, **told}, form or "documents"
-    settings, found = _propose_columns(_read_columns(bound, find_files(files[0])[0], told), form, told)
+    path = find_files(files[0])[0]
+    columns = _read_columns(bound, path, told)
+    _insist_on_columns(path, columns, told)
+    settings, found = _propose_columns(columns, form, told)
     return {"kind": kind, **settings}, found
 
 
@@ -184,7 +187,8 @@ def _read_columns(kind: type[TableReader], path: str, told: Mapping[str, Any]) -
         cells = [list(row.cells) for row in rows if row.cells and any(str(cell).strip() for cell in row.cells)]
         if not cells:
             raise DataError(f"{path}: no row can be read: {log.summary()}", "check the file")
-        named = told.get("header") or (told.get("header") is None and _is_header(cells[0]))
+        by_name = any(isinstance(told.get(name), str) for name in FORM_FIELDS)
+        named = told.get("header") or (told.get("header") is None and (by_name or _is_header(cells[0])))
         width = len(cells[0]) if named else Counter(map(len, cells)).most_common(1)[0][0]
         body = [row for row in cells[bool(named) :] if len(row) == width]
         keys: list[Key] = [str(name).strip() for name in cells[0]] if named else list(range(width))
@@ -236,7 +240,8 @@ def _propose_columns(columns: ColumnSample, form: Form | None, told: dict[str, A
     asked = {name for name in told if name in FORM_FIELDS and name != "many"}
     if asked:
         known = {"source": "pairs", "target": "pairs", "label": "labels", "words": "tags", "tags": "tags"}
-        return told, form or next((known[name] for name in known if name in asked), "documents")
+        wanted = form or next((known[name] for name in known if name in asked), "documents")
+        return {**_complete_columns(wanted, columns, told), **told}, wanted
     forms = FORMS if form is None else (form,)
     guesses: Iterable[tuple[Form, Mapping[str, Key]]] = chain(
         ((wanted, guess_fields(wanted, columns.names)) for wanted in forms),
@@ -247,6 +252,33 @@ def _propose_columns(columns: ColumnSample, form: Form | None, told: dict[str, A
             second = _find_second(wanted, fields, columns)
             return {**told, **_leave_usual(fields, columns), **second}, wanted
     return told, form or "documents"
+
+
+def _insist_on_columns(path: str, columns: ColumnSample, told: Mapping[str, Any]) -> None:
+    """Refuse a column that is told by a name which none here has."""
+    for name in FORM_FIELDS:
+        key = told.get(name)
+        if isinstance(key, str) and columns.names and key not in columns.names:
+            here = ", ".join(columns.names[:SHOWN]) + ", …" * (len(columns.names) > SHOWN)
+            raise DataError(f"{path}: no field is called {key!r}; fields here: {here}", f"{name}=FIELD")
+
+
+def _complete_columns(form: Form, columns: ColumnSample, told: Mapping[str, Any]) -> dict[str, Key]:
+    """The columns that a form needs beside those that are told by their names, as far as they are clear."""
+    missing = [name for name in WANTED.get(form, ()) if name not in told]
+    taken = [told[name] for name in FORM_FIELDS if name in told]
+    if not missing or not columns.names or not all(isinstance(key, str) for key in taken):
+        return {}
+    left = [n for n, key in enumerate(columns.keys) if key not in taken]
+    rest = ColumnSample([columns.keys[n] for n in left], [columns.values[n] for n in left])
+    if len(missing) == 1 and len(left) == 1:
+        return {missing[0]: rest.keys[0]}
+    # what a guess says of all of them holds only where it takes no column that is told
+    by_name = guess_fields(form, columns.names)
+    found: dict[str, Key] = {name: by_name[name] for name in missing if by_name.get(name) in rest.names}
+    if "text" in missing and "text" not in found:
+        found |= guess_fields("documents", rest.names) or _guess_by_content("documents", rest)
+    return found
 
 
 def _leave_usual(fields: Mapping[str, Key], columns: ColumnSample) -> dict[str, Key]:

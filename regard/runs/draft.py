@@ -86,7 +86,7 @@ def draft(
     `told`: settings of the files' reader that are known; `machine`: the one to fit it to, if not this one.
     """
     if paths:
-        seen, scale = look_at_files(paths, task, told), 1
+        seen, scale = look_at_files(paths, task, told, firm=True), 1
         task = task or _choose_task(seen)
     else:
         task = task or "translation"

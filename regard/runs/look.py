@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from regard.config import Document, merge
@@ -99,8 +100,13 @@ def _is_number(text: str) -> bool:
     return re.fullmatch(r"[+-]?\d+([.,]\d+)?", text) is not None
 
 
-def look_at_files(paths: Sequence[str], task: str | None = None, told: Mapping[str, Any] | None = None) -> Look:
-    """Look at files: their form, reader and columns are guessed; `told`: settings of the reader that are known."""
+def look_at_files(
+    paths: Sequence[str], task: str | None = None, told: Mapping[str, Any] | None = None, firm: bool = False
+) -> Look:
+    """Look at files: their form, reader and columns are guessed; `told`: settings of the reader that are known.
+
+    `firm`: a doubt whose likeliest way out changes what is told is raised, and not settled.
+    """
     form = None if task is None else find_form(task)
     own = dict(told or {})
     whole = own.pop("corpus", {})  # what a doubt's words say: corpus.validation.header=true
@@ -110,7 +116,8 @@ def look_at_files(paths: Sequence[str], task: str | None = None, told: Mapping[s
         raise SpecError(f"{paths[0]}: it holds {proposal.form}, and {task} needs {form}", f"for {fitting}")
     # all of them are looked at, and nothing is kept back
     tree = merge({**proposal.corpus, "split": {"validation": 0.0}}, whole)
-    found = _look(tree, proposal.form, Path(), TaskSpec.parse(task).labels if task else list_labels)
+    labels_of = TaskSpec.parse(task).labels if task else list_labels
+    found = _look(tree, proposal.form, Path(), labels_of, own if firm else {})
     found.guessed = True
     return found
 
@@ -147,8 +154,13 @@ def find_tasks(form: Form) -> list[str]:
     return [name for name, kind in TaskSpec.kinds.items() if issubclass(kind, TaskSpec) and kind.form == form]
 
 
-def _look(tree: dict[str, Any], form: Form, folder: Path, labels_of: Any) -> Look:
-    """Read everything once; a doubt is settled in the likeliest way, told, and everything is read again."""
+def _look(
+    tree: dict[str, Any], form: Form, folder: Path, labels_of: Any, firm: Mapping[str, Any] = MappingProxyType({})
+) -> Look:
+    """Read everything once; a doubt is settled in the likeliest way, told, and everything is read again.
+
+    `firm`: settings of a reader that no such way may change.
+    """
     settled = list[Settled]()
     while True:
         corpus = CorpusSpec.parse(tree).settle(form, folder)
@@ -162,6 +174,8 @@ def _look(tree: dict[str, Any], form: Form, folder: Path, labels_of: Any) -> Loo
             if not doubt.ways or len(settled) == ROUNDS or piped:  # which can't be read again
                 raise
             meaning, words = next(iter(spell_ways(doubt).items()))
+            if any(firm[name] != value for name, value in doubt.ways[meaning].items() if name in firm):
+                raise
             settled.append(Settled(doubt.message, meaning, words))
             tree = settle_doubt({"corpus": tree}, doubt, meaning)["corpus"]
 

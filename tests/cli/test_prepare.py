@@ -236,3 +236,27 @@ def test_lines_that_are_not_utf8_are_told_with_the_encoding_to_try(tmp_path: Pat
         done = regard(*words)
         assert done.returncode == 3 and "30 skipped (bad UTF-8 60)" in done.stderr, done.stdout
         assert "encoding=latin-1" in done.stderr
+
+
+def test_swapped_columns_that_were_typed_are_doubted_and_never_swapped_in_silence(tmp_path: Path) -> None:
+    rows = "".join(row.replace("\t", ",") + "\n" for row in ROWS)
+    file, run = write(tmp_path / "a.csv", f"review,stars\n{rows}"), tmp_path / "run.yaml"
+    typed = ["text=stars", "label=review"]
+    done = regard("data", file, *typed)
+    assert "are the columns swapped?" in " ".join(done.stdout.split())
+    assert "a.csv text=review label=stars" in done.stderr
+    done = regard("new", "--out", str(run), "--data", file, *typed)
+    assert done.returncode == 3 and "are the columns swapped?" in done.stderr and not run.exists()
+    assert "corpus.train.many=true" in done.stderr
+    done = regard("new", "--out", str(run), "--data", file, *typed, "corpus.train.many=true")
+    assert done.returncode == 0, done.stderr
+    train = yaml.safe_load(run.read_text())["corpus"]["train"]
+    assert train["text"] == "stars" and train["label"] == "review"
+
+
+def test_a_new_run_file_tells_the_doubts_that_were_settled_for_it(tmp_path: Path) -> None:
+    rows = "".join(row.replace("\t", ",") + "\n" for row in ROWS)
+    files = [write(tmp_path / "train.csv", f"review,stars\n{rows}"), write(tmp_path / "dev.csv", f"body,class\n{rows}")]
+    done = regard("new", "--out", str(tmp_path / "run.yaml"), "--data", *files)
+    assert done.returncode == 0, done.stderr
+    assert "doubt: " in done.stdout and "fields here: body, class" in " ".join(done.stdout.split())

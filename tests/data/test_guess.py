@@ -148,3 +148,20 @@ def test_an_encoding_that_nobody_knows_is_refused_before_a_guess(tmp_path: Path)
     (tmp_path / "a.txt").write_text("a text\n")
     with pytest.raises(SpecError, match="latin-one"):
         propose_corpus([str(tmp_path / "a.txt")], told={"encoding": "latin-one"})
+
+
+def test_a_column_that_is_told_stays_and_the_other_is_found(tmp_path: Path) -> None:
+    rows = table(",", TEXTS, LABELS, [str(n % 3) for n in range(40)], header="review,label,helpful")
+    (tmp_path / "a.csv").write_text(rows)
+    found = propose_corpus([str(tmp_path / "a.csv")], told={"label": "helpful"})
+    assert found.form == "labels"
+    assert {"label": "helpful", "text": "review"}.items() <= found.corpus["train"].items()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_column_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path, name: str) -> None:
+    rows = {"a.csv": table(",", TEXTS, LABELS, header="review,stars"), "a.jsonl": objects(review=TEXTS, stars=LABELS)}
+    (tmp_path / name).write_text(rows[name])
+    with pytest.raises(DataError, match="no field is called 'rating'; fields here: review, stars") as caught:
+        propose_corpus([str(tmp_path / name)], told={"label": "rating"})
+    assert caught.value.hint == "label=FIELD"
