@@ -18,7 +18,7 @@ import regard.data.readers  # noqa: F401  enters every reader
 from regard.data.cell import CellReader
 from regard.data.encoding import UTF8, check_encoding
 from regard.data.header import LANGUAGES, USUAL, WANTED, WORD, guess_fields
-from regard.data.lines import LONGEST, lines
+from regard.data.lines import LONGEST, lines, rows
 from regard.data.log import BAD, ENCODING, Log
 from regard.data.packing import strip_packing
 from regard.data.reader import Key, ReaderSpec, guess_kind
@@ -143,10 +143,31 @@ def _are_sides(files: Sequence[str], form: Form | None) -> bool:
     """Whether two files are a text and its translation: their names differ in what stands for a language."""
     if guess_kind(list(files)) is not None:
         return False
+    if form == "pairs":
+        return True
     one, other = (re.findall("[^\\W\\d_]+", Path(strip_packing(file)).name.lower()) for file in files)
     sides = {*LANGUAGES.split(), "source", "target", "src", "tgt", "trg"}
     differ = {word for both in zip(one, other, strict=False) if len(set(both)) == 2 for word in both}
-    return form == "pairs" or (len(one) == len(other) and bool(differ) and differ <= sides)
+    alike = len(one) == len(other) and bool(differ) and differ <= sides
+    # `a.en` and `short.fr`: the endings say it, whatever else the files are called
+    ends = {Path(strip_packing(file)).suffix.lower().removeprefix(".") for file in files}
+    if not alike and not (len(ends) == 2 and ends <= sides):
+        return False
+    _insist_on_length(files)
+    return True
+
+
+def _insist_on_length(files: Sequence[str]) -> None:
+    """Refuse two sides that haven't as many lines: nobody has said that they are sides, so they may be documents."""
+    if not all(Path(file).is_file() for file in files):
+        return
+    one, other = (sum(1 for _ in rows(file, Log())) for file in files)
+    if one != other:
+        raise DataError(
+            f"{files[0]} has {one} lines and {files[1]} has {other}: they can't be translations line by line",
+            "check that both files are whole; or, if they are documents, name the task: regard data FILES --task "
+            "language, or regard new language --data FILES",
+        )
 
 
 def _find_kind(path: str, form: Form | None, told: Mapping[str, Any]) -> str:
@@ -182,9 +203,9 @@ def _read_columns(kind: type[TableReader], path: str, told: Mapping[str, Any]) -
     assert isinstance(reader, TableReader)
     log = Log()
     if isinstance(reader, CellReader):
-        rows = list(_thin(reader.cut(path, log)))
-        _refuse_bytes(path, log, len(rows), told)
-        cells = [list(row.cells) for row in rows if row.cells and any(str(cell).strip() for cell in row.cells)]
+        cut = list(_thin(reader.cut(path, log)))
+        _refuse_bytes(path, log, len(cut), told)
+        cells = [list(row.cells) for row in cut if row.cells and any(str(cell).strip() for cell in row.cells)]
         if not cells:
             raise DataError(f"{path}: no row can be read: {log.summary()}", "check the file")
         by_name = any(isinstance(told.get(name), str) for name in FORM_FIELDS)

@@ -165,3 +165,16 @@ def test_a_column_that_is_not_there_is_refused_with_those_that_are(tmp_path: Pat
     with pytest.raises(DataError, match="no field is called 'rating'; fields here: review, stars") as caught:
         propose_corpus([str(tmp_path / name)], told={"label": "rating"})
     assert caught.value.hint == "label=FIELD"
+
+
+@pytest.mark.parametrize("names", [("a.en", "short.fr"), ("a.en", "a.fr")])
+def test_two_languages_of_unequal_length_are_asked_about(tmp_path: Path, names: tuple[str, str]) -> None:
+    files = [str(tmp_path / name) for name in names]
+    for file, texts in zip(files, (TEXTS, OTHERS[:30]), strict=True):
+        Path(file).write_text("\n".join(texts) + "\n")
+    with pytest.raises(DataError, match=r"has 40 lines and .* has 30") as caught:
+        propose_corpus(files)
+    assert "--task language" in caught.value.hint
+    assert propose_corpus(files, "documents").form == "documents"
+    Path(files[1]).write_text("\n".join(OTHERS) + "\n")
+    assert propose_corpus(files).form == "pairs"
