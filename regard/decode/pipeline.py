@@ -61,5 +61,7 @@ class Pipeline:
     def _advise(self, name: str) -> str:
         """What there is in the place of a name that others' pipelines have."""
         if name in KEEPING:
-            return "its network is kept by .model.save(FOLDER), a run by regard.export(RUN, FOLDER)"
+            return (
+                "its network is kept by .model.save(FOLDER); for other programs, in a shell: regard export RUN FOLDER"
+            )
         return f"it has {', '.join(f'.{verb}(…)' for verb in self.verbs) or '.model, its network'}"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+import regard.tasks  # noqa: F401  enters every pipeline
 from regard.core.model import Model
 from regard.data.tokenizer import TokenizerSpec
 from regard.decode.filters import special_tokens
