@@ -65,7 +65,10 @@ __all__ = sorted(SURFACE)  # noqa: PLE0605
 
 def __getattr__(name: str) -> Any:
     if name not in SURFACE:
-        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+        # other libraries have such names for what one word does here
+        foreign = name in ("pipeline", "from_pretrained") or name.startswith("Auto")
+        hint = "; a run, or a model that was brought in, is had by regard.load(FOLDER)" if foreign else ""
+        raise AttributeError(f"module 'regard' has no attribute {name!r}{hint}")
     return getattr(importlib.import_module(SURFACE[name]), name)
 
 

@@ -27,6 +27,7 @@ from regard.errors import DataError, Doubt
 FIELDS = ("source", "target", "text", "second", "label", "words", "tags")
 AHEAD = 100  # rows that are looked at before the first is used
 SHOWN = 30  # fields that a message lists
+TASKS = {"labels": "classification", "tags": "tagging", "pairs": "translation"}  # what mostly learns from such samples
 DEEPEST = 5  # levels of cells within cells that have names
 
 
@@ -268,11 +269,19 @@ def insist_on_fields(table: Sheet, form: Form, wanted: Mapping[str, Key]) -> Non
     here, guess = ", ".join(table.fields[:SHOWN]), guess_fields(form, table.fields)
     more = f" and {len(table.fields) - SHOWN} more" if len(table.fields) > SHOWN else ""
     settings = guess or {name: "FIELD" for name, key in wanted.items() if not table.has(key)}
+    hint = spell_settings(settings)
+    if not guess and (fitting := next((other for other in TASKS if _has_fields_of(table, other)), None)):
+        hint = f"task: {TASKS[fitting]}, which learns from such fields; or {hint}"
     raise Doubt(
         f"{table.name}: fields here: {here}{more}; looked for: {', '.join(missing)}",
-        spell_settings(settings),
+        hint,
         {spell_settings(guess): guess} if guess else {},
     )
+
+
+def _has_fields_of(table: Sheet, form: Form) -> bool:
+    """Whether a table names its fields just as a form does."""
+    return all(name in table.fields for name in FormSpec.parse(form).holds)
 
 
 class SampleMaker:

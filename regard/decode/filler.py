@@ -42,6 +42,7 @@ class Filler(Pipeline):
     """
 
     usage: ClassVar[str] = 'fill {} "… [MASK] …"'
+    verbs: ClassVar[tuple[str, ...]] = ("fill",)
     model: Model
     tokenizer: Tokenizer
     foreign: bool = False  # the tokenizer itself says how a text begins and ends

@@ -15,12 +15,15 @@ from regard.core.spec import Spec
 from regard.data.tokenizer import Tokenizer
 from regard.decode.ensemble import Ensemble
 
+KEEPING = ("save", "save_pretrained", "push_to_hub")  # what others call writing a model to a folder
+
 
 @dataclass(repr=False)
 class Pipeline:
     """A model, ready to be asked. Where there is no tokenizer, there is nothing to ask it but the model itself."""
 
     usage: ClassVar[str] = "eval {}"  # what one types after `regard`; the braces are for the model's name
+    verbs: ClassVar[tuple[str, ...]] = ()  # the methods that ask it something; a call does the first
     model: Model | Ensemble
     task: Spec | None = field(default=None, kw_only=True)  # what it learned, or what it can do by its make
     config: Mapping[str, Any] = field(default_factory=dict, kw_only=True)  # the run file, or others' config.json
@@ -44,7 +47,21 @@ class Pipeline:
             facts.append(f"task {self.task.kind}")
         return f"<{type(self).__name__}: {', '.join(facts)}>"
 
+    def __call__(self, *texts: Any, **settings: Any) -> Any:
+        """What it is for, with the arguments of its first verb: `translator(…)` is `translator.translate(…)`."""
+        if not self.verbs:
+            raise TypeError(f"a {type(self).__name__} has no tokenizer to read with; ask its network: .model(tokens)")
+        return getattr(self, self.verbs[0])(*texts, **settings)
+
     def __getattr__(self, name: str) -> Any:
         """Only for what isn't there: say what is."""
-        hint = f"; it is used by: {self.command('RUN')}" if not name.startswith("_") else ""
+        hint = "" if name.startswith("_") else f"; {self._advise(name)}"
         raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}{hint}")
+
+    def _advise(self, name: str) -> str:
+        """What there is in the place of a name that others' pipelines have."""
+        if name in KEEPING:
+            return (
+                "its network is kept by .model.save(FOLDER); for other programs, in a shell: regard export RUN FOLDER"
+            )
+        return f"it has {', '.join(f'.{verb}(…)' for verb in self.verbs) or '.model, its network'}"

@@ -82,6 +82,7 @@ class Translator(Pipeline):
     """
 
     usage: ClassVar[str] = 'translate {} "…"'
+    verbs: ClassVar[tuple[str, ...]] = ("translate", "translate_all")
     model: Model | Ensemble
     source: Tokenizer
     target: Tokenizer

@@ -188,6 +188,7 @@ class Writer(Pipeline):
     """
 
     usage: ClassVar[str] = 'generate {} "…"'
+    verbs: ClassVar[tuple[str, ...]] = ("write", "stream")
     model: Model
     tokenizer: Tokenizer
     context: int | None = None  # tokens that it can look back on; None: no limit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import regard.hub.targets  # noqa: F401  enters every format
 from regard.core.model import Model
 from regard.core.spec import choose_kind
 from regard.data.lexicon import Lexicon
-from regard.errors import RegardError
+from regard.errors import CheckpointError, RegardError
 from regard.host.files import write
 from regard.host.meter import SILENT, Meter
 from regard.hub.compare import Comparison, compare
@@ -45,6 +46,9 @@ def bring(noun: str, out: Path | None, check: bool, meter: Meter = SILENT) -> Im
     if noun.startswith("hf:"):
         name = noun.removeprefix("hf:")
         folder = fetch(name, Path(name.rpartition("/")[2]))  # its library shows what is downloaded
+    elif not folder.exists():
+        name = noun if re.fullmatch(r"[\w.-]+/[\w.-]+", noun) else "OWNER/NAME"
+        raise CheckpointError(f"{noun}: there is no such folder", f"regard import hf:{name} downloads a model first")
     with meter.watch(f"reading {folder}, tensors") as advance:
         arrived = import_folder(folder, advance)
     model, plan = arrived.model, arrived.plan

@@ -142,7 +142,7 @@ def load(noun: str | Path, where: Device = "auto", *, kind: type[Pipeline] = Pip
     Traceback (most recent call last):
         ...
     regard.errors.CheckpointError: runs/nowhere: not a run, there is no such folder
-      try: regard train CONFIG out=runs/nowhere
+      try: regard runs lists those that there are
     """
     noun = str(noun)
     if noun.endswith(".npz"):

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from regard.core.plugins import insist_on_plugins
 from regard.errors import CheckpointError, Damage, RegardError, warn
+from regard.models import presets
 from regard.train.checkpoint import Checkpoint, Store, inspect
 
 T = TypeVar("T")
@@ -27,8 +28,11 @@ MODEL = "model.json"  # of a folder that holds a model alone, as `Model.save` wr
 
 def no_run(folder: Path) -> CheckpointError:
     """What there is to say of a folder that isn't a run."""
+    if str(folder) in presets() and not folder.exists():
+        known = f"regard import hf:OWNER/{folder} brings weights; a run file with model: {folder} trains some"
+        return CheckpointError(f"{folder}: not a run but a preset, which has no weights", known)
     there = "there is no such folder" if not folder.exists() else f"there is no {RUN} in it"
-    return CheckpointError(f"{folder}: not a run, {there}", f"regard train CONFIG {quote(f'out={folder}')}")
+    return CheckpointError(f"{folder}: not a run, {there}", "regard runs lists those that there are")
 
 
 def is_run(folder: Path) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from regard.config import Document, read
 from regard.data.given import hand_in
 from regard.data.prepared import Prepared
-from regard.errors import CheckpointError
+from regard.errors import CheckpointError, RegardError
 from regard.host.files import explain_disk_errors
 from regard.host.machine import give_way
 from regard.host.meter import SILENT, Meter
@@ -45,12 +45,17 @@ class TrainedRun:
 
 
 def fit(
-    settings: str | Path | Mapping[str, Any], changes: Mapping[str, Any] | None = None, data: Any = None
+    settings: str | Path | Mapping[str, Any],
+    changes: Mapping[str, Any] | None = None,
+    data: Any = None,
+    *,
+    force: bool = False,
 ) -> TrainedRun:
     """Train as a run file or a tree of settings says: `fit("recipes/demo.yaml", {"train.minutes": 30})`.
 
     `data`: rows to train on instead of files: any iterable of dicts, a frame of pandas or polars, a table of Arrow,
-    a data set of Hugging Face; or a dict of such by split. The run keeps what it needs of them.
+    a data set of Hugging Face, a dict of columns; or a dict of such by split. The run keeps what it needs of them.
+    A path, or a list of paths, is files as a run file would name them. `force`: a run that is there is replaced.
 
     >>> import regard
     >>> run = regard.fit("en-fr.yaml", {"train.steps": 2, "out": "runs/again"})
@@ -64,7 +69,11 @@ def fit(
         document.tree = hand_in(document.tree, data)
     words = [f"{key}={json.dumps(value)}" for key, value in (changes or {}).items()]
     screen = Screen()
-    return train(document.change(words), screen.say, listeners=[screen])
+    try:
+        return train(document.change(words), screen.say, listeners=[screen], force=force)
+    except RegardError as error:
+        error.hint = error.hint.replace("--force", "force=True")  # what is an option in a shell is an argument here
+        raise
 
 
 def train(

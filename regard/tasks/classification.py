@@ -229,6 +229,7 @@ class Classifier(Pipeline):
     """
 
     usage: ClassVar[str] = 'classify {} "…"'
+    verbs: ClassVar[tuple[str, ...]] = ("classify", "classify_all")
     model: Model
     lexicon: Lexicon
     output: Output = "softmax"  # sigmoid: each label by itself; none: the scores are the answer

@@ -144,6 +144,7 @@ class Embedder(Pipeline):
     """
 
     usage: ClassVar[str] = "search FILE QUERY --model {}"
+    verbs: ClassVar[tuple[str, ...]] = ("embed",)
     model: Model
     tokenizer: Tokenizer
     foreign: bool = False  # the tokenizer itself says how a text begins and ends

@@ -126,6 +126,7 @@ class RegressionTask(Task[RegressionBatch]):
 class Regressor(Pipeline):
     """A model that learned to make a number of a series."""
 
+    verbs: ClassVar[tuple[str, ...]] = ("predict",)
     model: Model
 
     @torch.no_grad()

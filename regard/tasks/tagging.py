@@ -280,6 +280,7 @@ class Tagger(Pipeline):
     """
 
     usage: ClassVar[str] = 'tag {} "…"'
+    verbs: ClassVar[tuple[str, ...]] = ("tag", "tag_all")
     model: Model
     lexicon: Lexicon
     spec: TaggingTaskSpec

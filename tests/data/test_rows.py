@@ -19,10 +19,12 @@ from regard.data.given import hand_in
 from regard.data.log import Log
 from regard.data.reader import ReaderSpec
 from regard.data.sample import Sample
+from regard.data.table import TASKS
 from regard.errors import DataError, Doubt, InputError, SpecError
 from regard.runs.evaluate import evaluate
 from regard.runs.folder import Run
 from regard.runs.train import resume
+from regard.tasks.task import TaskSpec
 from tests.cli.test_cli import regard as command
 
 MODULE = __name__.partition(".")[0]
@@ -130,6 +132,46 @@ def test_what_is_handed_in_takes_the_place_of_files_and_keeps_the_columns() -> N
     assert hand_in({"corpus": "en-fr"}, ROWS)["corpus"] == {"kind": "files", "train": {"kind": "rows", "rows": ROWS}}
     with pytest.raises(InputError, match="no split is called 'dev'"):
         hand_in({}, {"train": ROWS, "dev": ROWS})
+
+
+def test_paths_are_files_and_columns_are_rows() -> None:
+    assert hand_in({}, "a.csv")["corpus"]["train"] == {"path": "a.csv"}
+    assert hand_in({}, [Path("a.en"), "a.fr"])["corpus"]["train"] == {"path": ["a.en", "a.fr"]}
+    assert hand_in({}, {"train": "a.csv", "test": ROWS})["corpus"]["train"] == {"path": "a.csv"}
+    turned = [{"text": "good", "label": 1}, {"text": "bad", "label": 0}]
+    for data in ({"text": ["good", "bad"], "label": [1, 0]}, {"train": {"text": ["good", "bad"], "label": (1, 0)}}):
+        assert hand_in({}, data)["corpus"]["train"] == {"kind": "rows", "rows": turned}
+    with pytest.raises(InputError, match="equally long: text 2, label 1"):
+        hand_in({}, {"text": ["good", "bad"], "label": [1]})
+    with pytest.raises(InputError, match="no split is called 'dev'"):
+        hand_in({}, {"dev": ROWS})
+
+
+def test_a_path_is_meant_from_here_whatever_folder_the_run_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("")
+    assert hand_in({"data": "elsewhere"}, "a.csv")["corpus"]["train"] == {"path": str(tmp_path / "a.csv")}
+
+
+@pytest.mark.parametrize("data", [[], (), {}, {"train": []}, {"text": [], "label": []}])
+def test_no_rows_are_told(data: Any) -> None:
+    with pytest.raises(InputError, match="there are no rows"):
+        hand_in({}, data)
+
+
+def test_a_hint_shows_rows_with_all_fields_of_their_form() -> None:
+    for form, wanted in (("labels", '[{"text": "…", "label": "…"}, …]'), ("tags", '[{"words": […], "tags": […]}, …]')):
+        with pytest.raises(DataError) as error:
+            list(ReaderSpec.parse([("good", "yes")]).read(form, Log("stop")))
+        assert error.value.hint == wanted
+
+
+def test_fields_of_another_task_name_it() -> None:
+    with pytest.raises(Doubt, match="looked for: source, target") as error:
+        list(ReaderSpec.parse([{"text": "good", "label": "yes"}]).read("pairs", Log("stop")))
+    assert error.value.hint.startswith("task: classification,")
+    for form, task in TASKS.items():
+        assert TaskSpec.parse(task).form == form
 
 
 TREE = {

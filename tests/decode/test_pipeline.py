@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import torch
 
+import regard.tasks  # noqa: F401  enters every pipeline
 from regard.core.model import Model
 from regard.data.tokenizer import TokenizerSpec
 from regard.decode.filters import special_tokens
+from regard.decode.pipeline import Pipeline
 from regard.decode.search import Search
 from regard.decode.translator import Translator, Wishes, ensemble, limit
 from regard.errors import InputError, RegardError
@@ -150,3 +152,26 @@ def test_an_ensemble_of_one_model_twice_is_that_model() -> None:
     other = TokenizerSpec(pieces="word").train(["something else"])
     with pytest.raises(RegardError, match="different tokenizers"):
         ensemble([one, Translator(one.model, other, other)])
+
+
+def test_a_call_does_what_a_pipeline_is_for() -> None:
+    translator = pipeline()
+    assert translator("the green cat", beam=2).text == translator.translate("the green cat", beam=2).text
+    with pytest.raises(TypeError, match=r"\.model\(tokens\)"):
+        Pipeline(translator.model)("the green cat")
+
+
+def test_what_a_pipeline_has_not_is_answered_by_its_methods() -> None:
+    with pytest.raises(AttributeError, match=r"'generate'; it has \.translate\(…\), \.translate_all\(…\)$"):
+        _ = pipeline().generate
+    for name in ("save", "save_pretrained", "push_to_hub"):
+        with pytest.raises(AttributeError, match=r"\.model\.save\(FOLDER\)"):
+            getattr(pipeline(), name)
+    with pytest.raises(AttributeError, match=r"it has \.model"):
+        _ = Pipeline(pipeline().model).predict
+
+
+@pytest.mark.parametrize("kind", Pipeline.__subclasses__())
+def test_the_verbs_of_every_pipeline_are_its_methods(kind: type[Pipeline]) -> None:
+    assert kind.verbs
+    assert all(callable(getattr(kind, verb)) for verb in kind.verbs)

@@ -89,7 +89,7 @@ def type_python(statement: str, names: dict[str, Any]) -> Done:
     with patch.object(sys, "stdout", out), patch.object(sys, "stderr", out):
         try:
             exec(compile(statement, "typed", "single"), names)
-        except (RegardError, TypeError) as error:
+        except (RegardError, TypeError, AttributeError) as error:
             return Done(2, out.getvalue(), f"{type(error).__name__}: {error}")
     return Done(0, out.getvalue(), "")
 

@@ -241,3 +241,13 @@ def test_a_checkpoint_that_is_gone_on_from_is_compared_whole(run: Path) -> None:
     assert inspect(path).step == 4
     with pytest.raises(Damage, match="optimizer"):
         verify(path)
+
+
+def test_what_is_no_run_leads_to_those_that_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError, match="runs/nix: not a run") as error:
+        resolve("runs/nix")
+    assert error.value.hint.startswith("regard runs ")
+    with pytest.raises(CheckpointError, match="gpt2: not a run but a preset") as error:
+        resolve("gpt2")
+    assert "regard import hf:OWNER/gpt2" in error.value.hint and "model: gpt2" in error.value.hint

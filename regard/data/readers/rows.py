@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, core_schema
 from regard.core.spec import show_value
 from regard.data.arrow import list_schema, read_classes
 from regard.data.log import Log
-from regard.data.sample import Form
+from regard.data.sample import TEXT, Form, FormSpec
 from regard.data.table import Sheet, SheetRow, TableReader, list_fields
 from regard.errors import DataError
 
@@ -101,7 +101,7 @@ class PythonRows(TableReader):
                 f"{self.rows}: these rows were handed in from Python, and aren't in any file",
                 "regard.fit(…, data=ROWS) hands them in; regard resume RUN goes on with a run that kept them",
             )
-        yield make_table(self.rows.rows)
+        yield make_table(self.rows.rows, form)
 
 
 def describe_rows(rows: Any) -> str:
@@ -119,32 +119,37 @@ def describe_rows(rows: Any) -> str:
     return f"{kind}{count}{': ' if shown else ''}{', '.join(shown)}"
 
 
-def make_table(rows: Any) -> Sheet:
-    """Rows as a table, whatever they are."""
+def make_table(rows: Any, form: Form) -> Sheet:
+    """Rows as a table, whatever they are; `form`: what they are to be, for whoever must be shown."""
     if isinstance(rows, PandasFrame):
         names = [str(name) for name in rows.columns]
         found: Iterable[Any] = (dict(zip(names, row, strict=True)) for row in rows.itertuples(index=False, name=None))
-        return Sheet.of_objects("rows", number(found))
+        return Sheet.of_objects("rows", number(found, form))
     if isinstance(rows, PolarsFrame):
-        return Sheet.of_objects("rows", number(rows.iter_rows(named=True)))
+        return Sheet.of_objects("rows", number(rows.iter_rows(named=True), form))
     if isinstance(rows, ArrowTable) and not isinstance(rows, HuggingFaceDataset):
         found = (row for batch in rows.to_batches() for row in batch.to_pylist())
-        table = Sheet("rows", list_schema(rows.schema), number(found), read_classes(rows.schema.metadata))
+        table = Sheet("rows", list_schema(rows.schema), number(found, form), read_classes(rows.schema.metadata))
         return table
-    table = Sheet.of_objects("rows", number(rows))
+    table = Sheet.of_objects("rows", number(rows, form))
     if isinstance(rows, HuggingFaceDataset):
         table.classes = read_features(rows.features)
     return table
 
 
-def number(rows: Iterable[Any]) -> Iterator[SheetRow]:
+def number(rows: Iterable[Any], form: Form) -> Iterator[SheetRow]:
     """Objects as rows; what isn't an object is rejected where it is used."""
     for count, cells in enumerate(rows, 1):
         if not isinstance(cells, Mapping):
-            raise DataError(
-                f"rows:{count}: a row is a dict of cells, and {show_value(cells)} isn't", '[{"text": "…"}, …]'
-            )
+            raise DataError(f"rows:{count}: a row is a dict of cells, and {show_value(cells)} isn't", spell_rows(form))
         yield SheetRow(f"rows:{count}", cells)
+
+
+def spell_rows(form: Form) -> str:
+    """Rows of a form as one types them: `[{"text": "…", "label": "…"}, …]`."""
+    fields = FormSpec.parse(form).holds.items()
+    cells = ", ".join(f'"{name}": ' + ('"…"' if field == TEXT else "[…]") for name, field in fields)
+    return f"[{{{cells}}}, …]"
 
 
 def read_features(features: Any) -> dict[str, list[str]]:
