@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from regard.decode.conversation import Conversation
     from regard.decode.search import Search
 
+ENDS = ("/quit", "/exit")
 HELP = """/reset                begin anew
 /settings top_p=0.9   write otherwise from here on; alone, it tells the settings
 /help                 this
+/quit, /exit          the end
 //text                a text that begins with a slash
 Ctrl-C stops an answer, Ctrl-D ends."""
 
@@ -57,7 +59,7 @@ def chat(
     how = writing_settings(tokens, temperature, top_p, seed, settings)
     talk = open_talk(run, system, plain, how, stop or [])
     talk.introduce(run)
-    while (line := talk.listen()) is not None:
+    while (line := talk.listen()) is not None and line.strip() not in ENDS:
         if line.startswith("/") and not line.startswith("//"):
             talk.obey(line)
         elif line.strip():
@@ -99,7 +101,7 @@ class Talk:
             import readline  # noqa: F401  makes lines editable
 
             kind = "goes on from what you type" if self.conversation.template is None else "answers"
-            print(f"{noun} {kind}; /help tells more, Ctrl-D ends", file=sys.stderr)
+            print(f"{noun} {kind}; /help tells more, /quit or Ctrl-D ends", file=sys.stderr)
 
     def listen(self) -> str | None:
         """What was typed; None at the end."""

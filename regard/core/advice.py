@@ -28,15 +28,17 @@ def explain(
     lines: list[str] = []
     for item in error.errors(include_url=False)[:MOST]:
         place = find_place(item["loc"], settings)
-        name = ".".join(map(str, place)) or spec.__name__
+        # a run file is all there is around its settings, so it has no name among them
+        name = ".".join(map(str, place)) or ("" if spec.home == "" else spec.__name__)
         message = item["msg"].removeprefix("Value error, ")
         given = item["input"]
         hides = isinstance(given, dict | Spec) or item["type"] == "missing"
+        hides = hides or (isinstance(given, str) and show_value(given) in message)  # it is told already
         if item["type"] == "unknown":
             told = advise(spec, settings, place, given, item["ctx"]["known"])
             message, hides = f"{message}{told}", hides or "=" in told
         shown = "" if hides else f" (given: {show_value(given)})"
-        lines.append(f"{where(place)}{name}: {message[:1].lower()}{message[1:]}{shown}")
+        lines.append(f"{where(place)}{name}{': ' * bool(name)}{message[:1].lower()}{message[1:]}{shown}")
     return "\n".join(dict.fromkeys(lines))
 
 

@@ -22,6 +22,35 @@ def suggest(word: object, known: Iterable[str]) -> str:
     return f"; did you mean {near!r}?" if near else listed
 
 
+def suggest_preset(word: object, known: Iterable[str]) -> str:
+    """What is said of a preset that nobody knows: a few that are near, and where all are, since there are many."""
+    names = sorted(known)
+    told = suggest(word, names)
+    if not told.startswith("; known"):
+        return told
+    near = find_relatives(word, names) if isinstance(word, str) else []
+    listed = f"; near it: {', '.join(near)}" if near else ""
+    return (
+        f"{listed}; `regard show` lists all, and weights of others are no preset: "
+        "`regard import hf:OWNER/NAME` brings them here, and start=FOLDER goes on from them"
+    )
+
+
+def find_relatives(word: str, names: Iterable[str], most: int = 5) -> list[str]:
+    """Names that share the most with a word from their beginnings on, or that have its first part within them."""
+    word = word.lower().rpartition("/")[2]
+    family = re.split(r"[-_\d.]", word)[0]
+    shared = {name: count_shared(word, name) for name in names}
+    kin = [name for name in shared if shared[name] >= 3 or (len(family) >= 3 and family in name)]
+    return sorted(kin, key=lambda name: (-shared[name], name))[:most]
+
+
+def count_shared(one: str, other: str) -> int:
+    """The letters that two words begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (mine, yours) in pairs if mine != yours), min(len(one), len(other)))
+
+
 def nearest(word: str, names: list[str]) -> str | None:
     """The one known word that is a slip away; none where two are as near. Other digits are another thing: 7b, 8b."""
     word, most = word.lower(), 1 if len(word) < 7 else 2

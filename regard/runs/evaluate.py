@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, cast
+
+import yaml
 
 from regard.config import assignments
 from regard.core.hint import suggest
@@ -18,7 +21,7 @@ from regard.data.reader import ReaderSpec, choose_reader
 from regard.data.sample import Form, Sample
 from regard.decode.search import Search
 from regard.decode.translator import Translator, ensemble
-from regard.errors import DataError, InputError, warn
+from regard.errors import DataError, Doubt, InputError, warn
 from regard.host.meter import SILENT, Meter
 from regard.host.output import check_file
 from regard.runs.folder import Run
@@ -140,10 +143,21 @@ def _samples(run: Run | None, task: TaskSpec, files: Sequence[str], split: Split
     if not files:
         assert run is not None
         return run.prepared().samples(split or ("test" if run.prepared().has("test") else "validation"))
-    samples = list(_reader(run, task.form, files).read(task.form, Log("stop")))
+    try:
+        samples = list(_reader(run, task.form, files).read(task.form, Log("stop")))
+    except Doubt as doubt:
+        if len(files) == 1 and not files[0].startswith("{"):
+            doubt.hint = "; or ".join(f"{spell_data(files[0], way)} ({told})" for told, way in doubt.ways.items())
+        raise
     if not samples:
         raise DataError(f"{', '.join(files)}: there is nothing in it", "check the files")
     return samples
+
+
+def spell_data(file: str, way: Mapping[str, Any]) -> str:
+    """A way out of a doubt about a file, as it is typed where there is no run file to write it into."""
+    told = yaml.safe_dump({"path": file, **way}, default_flow_style=True, width=2**20, sort_keys=False)
+    return f"--data {quote(told.strip())}"
 
 
 def _reader(run: Run | None, form: Form, files: Sequence[str]) -> ReaderSpec:

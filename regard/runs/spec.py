@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
@@ -9,8 +10,9 @@ from pydantic import GetCoreSchemaHandler, model_validator
 from pydantic_core import CoreSchema, core_schema
 
 import regard.tasks  # noqa: F401  enters every task
+from regard.core.hint import suggest_preset
 from regard.core.model import ModelSpec
-from regard.core.spec import Count, FileName, Spec, StandIn, explain_unknown, show_value
+from regard.core.spec import Count, FileName, Spec, StandIn, show_value
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
 from regard.data.tokenizer import TokenizerSpec
@@ -57,14 +59,15 @@ class ModelChoice(dict[str, Any], StandIn):
             return cls(settings, ModelSpec.model_validate(settings), None)
         known = presets()
         if not isinstance(name, str) or name not in known:
-            hint = explain_unknown(name, ["model", *known])["hint"]
-            raise ValueError(f"no preset is called {show_value(name)}{hint}")
+            raise ValueError(f"no preset is called {show_value(name)}{suggest_preset(name, ['model', *known])}")
         family = known[name]
         chosen = family.settings.model_validate(family.tree(name, changes))
         try:
             spec = family.compose(chosen)
             spec.build("meta")
         except SpecError as error:
+            # a family's own settings stand below `model` here
+            error.hint = re.sub(r"^(?=[a-z_.]+=)", "model.", error.hint)
             raise ValueError(str(error)) from None
         return cls(settings, spec, chosen)
 
@@ -114,8 +117,8 @@ class RunSpec(Spec):
     @model_validator(mode="after")
     def check(self) -> Self:
         if (self.model is None) == (self.start is None):
-            have = "neither" if self.model is None else "both"
-            raise ValueError(f"a model to begin with, or a start to go on from: there are {have}")
+            have, way = ("neither", "model=PRESET or start=RUN") if self.model is None else ("both", "model=null")
+            raise ValueError(f"a model to begin with, or a start to go on from: there are {have}\n  try: {way}")
         if self.train.adapt is not None and self.start is None:
             raise ValueError("train.adapt: adapters change a model that was trained; try start=RUN")
         if self.tokenizer.dropout and not isinstance(self.task, TranslationTaskSpec):

@@ -69,6 +69,13 @@ def test_words_for_the_program(run: str) -> None:
     assert "a new conversation" in done.stderr
 
 
+@pytest.mark.parametrize("word", ["/quit", "/exit"])
+def test_a_word_ends_the_conversation(run: str, word: str) -> None:
+    done = typed(f"{word}\n/reset\n", "chat", run)
+    assert done.returncode == 0
+    assert "no such word" not in done.stderr and "a new conversation" not in done.stderr
+
+
 def test_reset_forgets(run: str) -> None:
     words = ["--tokens", "4", "--temperature", "0", "--set", "min_tokens=4"]
     once = typed("The cat\n", "chat", run, *words).stdout
