@@ -79,7 +79,21 @@ def resume(
 
     keep_memory()
     screen = Screen()
-    report_end(go_on(run, settings or [], screen.say, [screen]), as_json)
+    done = go_on(run, settings or [], screen.say, [screen])
+    if screen.loss is None:  # it has seen no step
+        screen.say(f"{run}: it was done already; for more: {spell_more(done)}")
+    report_end(done, as_json)
+
+
+def spell_more(done: TrainedRun) -> str:
+    """What is typed to train a run beyond its end."""
+    from regard.runs.folder import Run
+
+    spent, spec = done.report.moment.spent, Run.open(done.folder).spec.train
+    used = {"steps": spent.steps, "epochs": spent.epochs, "tokens": spent.tokens, "minutes": spent.clock / 60}
+    ended = [f"train.{key}=N" for key, share in used.items() if (limit := getattr(spec, key)) and share >= limit]
+    words = ended if done.report.reason == "budget" else ["train.patience=N"]
+    return f"regard resume {quote(str(done.folder))} {' '.join(words)}".rstrip()
 
 
 def report_end(run: TrainedRun, as_json: bool) -> None:
