@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
@@ -67,8 +69,21 @@ def attempt(work: Callable[[], object]) -> int:
 def tell(error: RegardError) -> int:
     """Say what was wrong; its status."""
     with suppress(OSError):
-        print(f"regard: {error}", file=sys.stderr)
+        print(wrap(f"regard: {error}") if sys.stderr.isatty() else f"regard: {error}", file=sys.stderr)
     return error.status
+
+
+def wrap(text: str) -> str:
+    """A message as wide as the terminal; words stay whole, so that what is to be typed can be copied."""
+    width = shutil.get_terminal_size().columns
+    lines: list[str] = []
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        whole = textwrap.wrap(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, tabsize=1
+        )
+        lines += whole or [""]
+    return "\n".join(lines)
 
 
 def give_up(error: OSError) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,6 +74,20 @@ def show_measures(measures: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(measures))
         return
+    show_numbers(measures)
+    found = dict(measures)
+    if "labels" in found:
+        from regard.tasks.measures import tables
+
+        print("\n".join(["", *tables(found)]))
+    for size, share in found.get("by_size", {}).items():
+        print(f"size {size:>9}  {share:.1%}")
+    for size, error in found.get("error_by_size", {}).items():
+        print(f"size {size:>9}  {format_number(error)}")
+
+
+def show_numbers(measures: Mapping[str, Any]) -> None:
+    """A measure a line, with its interval or its signature."""
     found = dict(measures)
     signatures = found.pop("signatures", {})
     for name, value in found.items():
@@ -83,11 +98,3 @@ def show_measures(measures: dict[str, Any], as_json: bool) -> None:
                 else ""
             )
             print(f"{name:15} {format_number(value)}  {between}{signatures.get(name, '')}".rstrip())
-    if "labels" in found:
-        from regard.tasks.measures import tables
-
-        print("\n".join(["", *tables(found)]))
-    for size, share in found.get("by_size", {}).items():
-        print(f"size {size:>9}  {share:.1%}")
-    for size, error in found.get("error_by_size", {}).items():
-        print(f"size {size:>9}  {format_number(error)}")

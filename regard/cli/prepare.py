@@ -85,6 +85,7 @@ def new(
         list[str] | None,
         typer.Option(metavar="FILE", help="Files to learn from; without any, a corpus that is built in."),
     ] = None,
+    wanted: Annotated[str | None, typer.Option("--task", metavar="TASK", help="The same as the word TASK.")] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The run file to write.")] = Path("run.yaml"),
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there already.")] = False,
 ) -> None:
@@ -94,8 +95,11 @@ def new(
     from regard.runs.draft import draft
     from regard.runs.look import list_tasks
 
-    named, settings = divide_words(words or [])
     known = list_tasks()
+    if wanted is not None and wanted not in known:
+        raise SpecError(f"--task {wanted}: no task is called so", f"a task: {', '.join(known)}")
+    given = [word for word in words or [] if word != wanted]
+    named, settings = divide_words(given if wanted is None else [wanted, *given])
     task = named.pop(0) if named and named[0] in known else None
     files = [*(data or []), *named]
     for file in named if data is None else ():

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.arguments import CHANGES, CONFIG, FOLDER, JSON, format_number, hint, verb
-from regard.cli.prepare import settle_doubts
+from regard.cli.prepare import is_run_file, settle_doubts
 from regard.cli.progress import ProgressMeter
 from regard.errors import RegardError, SpecError
 
 if TYPE_CHECKING:
+    from regard.config import Document
     from regard.runs.train import TrainedRun
+
+TABLES = (".csv", ".tsv", ".jsonl", ".txt")  # files that hold samples
 
 
 @verb("Train, and look after runs")
@@ -27,17 +31,33 @@ def train(
     as_json: JSON = False,
 ) -> None:
     """Train as a run file says. Progress goes to standard error, the result to standard output."""
-    from regard.config import read
     from regard.host.machine import keep_memory
     from regard.lens.screen import Screen
     from regard.runs.train import train as begin
 
     keep_memory()
     screen = Screen()
-    document = read(config).change(settings or [])
+    document = read_config(config).change(settings or [])
     meter = ProgressMeter()
     work = lambda settled: begin(settled, screen.say, listeners=[screen], force=force, meter=meter)  # noqa: E731
     report_end(settle_doubts(work, document), as_json)
+
+
+def read_config(path: Path) -> Document:
+    """A run file; where somebody names data instead, say what makes one of it."""
+    from regard.config import read
+
+    try:
+        document = read(path)
+    except SpecError:
+        if is_run_file(str(path)):
+            raise
+    else:
+        if path.suffix not in TABLES:  # one line of JSON would pass for settings
+            return document
+    raise SpecError(
+        f"{path}: a run file (YAML) is wanted here, and this isn't one", f"regard new --data {quote(str(path))}"
+    )
 
 
 @verb("Train, and look after runs")
@@ -59,22 +79,36 @@ def resume(
 
     keep_memory()
     screen = Screen()
-    report_end(go_on(run, settings or [], screen.say, [screen]), as_json)
+    done = go_on(run, settings or [], screen.say, [screen])
+    if screen.loss is None:  # it has seen no step
+        screen.say(f"{run}: it was done already; for more: {spell_more(done)}")
+    report_end(done, as_json)
+
+
+def spell_more(done: TrainedRun) -> str:
+    """What is typed to train a run beyond its end."""
+    from regard.runs.folder import Run
+
+    spent, spec = done.report.moment.spent, Run.open(done.folder).spec.train
+    used = {"steps": spent.steps, "epochs": spent.epochs, "tokens": spent.tokens, "minutes": spent.clock / 60}
+    ended = [f"train.{key}=N" for key, share in used.items() if (limit := getattr(spec, key)) and share >= limit]
+    words = ended if done.report.reason == "budget" else ["train.patience=N"]
+    return f"regard resume {quote(str(done.folder))} {' '.join(words)}".rstrip()
 
 
 def report_end(run: TrainedRun, as_json: bool) -> None:
     """What a training that came to its end has to say."""
+    from regard.cli.evaluate import show_numbers  # here, since help lists verbs in the order of their import
     from regard.runs.load import usage
 
     moment, measures = run.report.moment, dict(run.report.measures or {})
     facts = {"run": str(run.folder), "reason": run.report.reason, "steps": moment.step, "tokens": moment.tokens}
-    facts |= {"seconds": round(moment.seconds, 1), **measures}
+    facts |= {"seconds": round(moment.seconds, 1)}
     if as_json:
-        print(json.dumps(facts))
+        print(json.dumps(facts | measures))
     else:
-        print(
-            "  ".join(f"{name} {format_number(value)}" for name, value in facts.items() if not isinstance(value, dict))
-        )
+        print("  ".join(f"{name} {format_number(value)}" for name, value in facts.items()))
+        show_numbers(measures)
     name = quote(str(run.folder))
     ways = dict.fromkeys([usage(str(run.folder)), f"regard eval {name}", f"regard plot {name}"])
     hint(", or ".join(ways))
@@ -87,13 +121,12 @@ def plan(
     as_json: JSON = False,
 ) -> None:
     """Parameters, memory, tokens a second measured here, and how long a run will take. Nothing is trained or kept."""
-    from regard.config import read
     from regard.host.machine import keep_memory
     from regard.lens.screen import clock
     from regard.runs.plan import plan as measure
 
     keep_memory()
-    found = settle_doubts(lambda settled: measure(settled, ProgressMeter()), read(config).change(settings or []))
+    found = settle_doubts(lambda settled: measure(settled, ProgressMeter()), read_config(config).change(settings or []))
     if as_json:
         print(json.dumps(vars(found)))
         return

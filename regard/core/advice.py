@@ -6,13 +6,14 @@ looked for where it was written, then one level up, and so on, and only what thi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
-from regard.core.foreign import CALLS, FOREIGN, NEEDLESS, Alias
-from regard.core.hint import suggest
+from regard.core.foreign import CALLS, FOREIGN, KINDS, NAMELESS, NEEDLESS, Alias
+from regard.core.hint import nearest, suggest
 from regard.core.setting import descend, has_key, settle
 from regard.core.spec import LONGEST, MOST, Spec, show_value
 from regard.errors import InputError
@@ -37,6 +38,8 @@ def explain(
         if item["type"] == "unknown":
             told = advise(spec, settings, place, given, item["ctx"]["known"])
             message, hides = f"{message}{told}", hides or "=" in told
+        elif item["type"] in ("kind", "literal_error"):
+            message = advise_kind(place, given, message, item.get("ctx", {}).get("expected", ""))
         shown = "" if hides else f" (given: {show_value(given)})"
         lines.append(f"{where(place)}{name}{': ' * bool(name)}{message[:1].lower()}{message[1:]}{shown}")
     return "\n".join(dict.fromkeys(lines))
@@ -88,6 +91,22 @@ def advise(spec: type[Spec], settings: Any, place: Place, value: Any, known: lis
         if found:
             return f"; which one? {', '.join(found)}"
     return near
+
+
+def advise_kind(place: Place, given: Any, message: str, expected: str = "") -> str:
+    """A message about a word that is none of those that may stand at a place, and what may have been meant by it."""
+    kind = given.get("kind") if isinstance(given, Mapping) else given
+    here = str(place[-1]) if place else ""
+    if not isinstance(kind, str):
+        return message
+    ours = KINDS.get(here, {}).get(kind.lower())
+    listing = message.partition("; known:")[0]
+    if ours is not None:
+        return f"{listing}; did you mean {ours.format(place='.'.join(map(str, place)))}?"
+    if here in NAMELESS and "; known:" in message:
+        return f"{listing}; {NAMELESS[here]}"
+    near = nearest(kind, re.findall(r"'([^']*)'", expected))
+    return f"{message}; did you mean {near!r}?" if near else message
 
 
 def climb(spec: type[Spec], settings: Any, place: Place) -> list[Level]:

@@ -230,8 +230,20 @@ NOWHERE = {
     "batch_type normalization": "batches and losses are counted in tokens, always",
     "eval_batch_size per_device_eval_batch_size valid_batch_size": "validation has the batches of batches.tokens too",
     "pad_token_id eos_token_id bos_token_id": "the tokenizer knows its special tokens",
+    "num_labels num_classes n_classes": "the labels are counted from the data",
     "use_cache": "states are always kept while a text is written",
 }
+
+# what others take for one of our kinds, by where it stands, and what is typed instead
+KINDS = {
+    "mix": {cell: f"{{place}}=recurrent {{place}}.cell={cell}" for cell in ("lstm", "gru", "rnn")},
+    "pieces": dict.fromkeys(("char", "chars", "characters", "letters"), "{place}=character")
+    | dict.fromkeys(("words", "whitespace"), "{place}=word")
+    | dict.fromkeys(("subword", "subwords"), "{place}=bpe")
+    | {"bytes": "{place}=byte", "sentencepiece": "{place}=unigram", "bbpe": "{place}=byte-bpe"},
+}
+# places at which no name of others will do, and why
+NAMELESS = {"tokenizer": "a model of start=FOLDER brings its tokenizer along; others are learned: tokenizer.pieces=bpe"}
 
 FOREIGN: dict[str, list[Alias]] = {}  # the rows of each word
 for _row in ROWS:

@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from regard.core.plugins import insist_on_plugins
 from regard.errors import CheckpointError, Damage, RegardError, warn
-from regard.models import presets
 from regard.train.checkpoint import Checkpoint, Store, inspect
 
 T = TypeVar("T")
@@ -28,6 +27,8 @@ MODEL = "model.json"  # of a folder that holds a model alone, as `Model.save` wr
 
 def no_run(folder: Path) -> CheckpointError:
     """What there is to say of a folder that isn't a run."""
+    from regard.models import presets  # it brings torch along, and a list of runs needs none
+
     if str(folder) in presets() and not folder.exists():
         known = f"regard import hf:OWNER/{folder} brings weights; a run file with model: {folder} trains some"
         return CheckpointError(f"{folder}: not a run but a preset, which has no weights", known)

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
-from regard.cli import run
+from regard.cli import run, wrap
 from regard.models import presets
 
 
@@ -173,3 +173,12 @@ def test_a_hint_is_something_that_helps(words: list[str], pieces: list[str]) -> 
     assert "Pydantic" not in done.stderr
     for piece in pieces:
         assert piece in done.stderr
+
+
+def test_a_message_is_as_wide_as_the_terminal_and_its_words_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    long = "x" * 60
+    lines = wrap(f"regard: {'some words ' * 9}\n  try: --one-thing {long} and-then-another-one").splitlines()
+    assert all(len(line) <= 40 or line.strip() == long for line in lines)
+    assert any("and-then-another-one" in line for line in lines)
+    assert [line for line in lines if line.startswith("  try: --one-thing")]
