@@ -15,11 +15,12 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar
 import regard.mixers  # enters every mixer
 import regard.parts  # noqa: F401  enters every part
 from regard.config import merge
+from regard.core.hint import suggest_preset
 from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
 from regard.core.plugins import find_installed, load_installed
 from regard.core.registry import import_all
-from regard.core.spec import AbsoluteSpec, FeedSpec, HeadSpec, NormSpec, RelativeSpec, Spec, explain_unknown
+from regard.core.spec import AbsoluteSpec, FeedSpec, HeadSpec, NormSpec, RelativeSpec, Spec
 from regard.errors import SpecError
 from regard.models.fit import fill
 from regard.models.layout import Layout
@@ -144,7 +145,7 @@ def preset(name: str, /, **overrides: Any) -> ModelSpec:
     known = presets()
     if name not in known:
         load_installed()  # a plug-in that can't be imported may have it
-        raise SpecError(f"no preset is called {name!r}{explain_unknown(name, known)['hint']}")
+        raise SpecError(f"no preset is called {name!r}{suggest_preset(name, known)}")
     return known[name].preset(name, overrides)
 
 
