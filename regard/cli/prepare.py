@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from regard.cli.arguments import JSON, hint, verb
+from regard.cli.progress import ProgressMeter
 from regard.errors import Doubt, InputError, SpecError
 
 if TYPE_CHECKING:
@@ -53,11 +54,11 @@ def data(
     if is_run_file(paths[0]):
         if len(paths) > 1 or task is not None:
             raise SpecError(f"{paths[0]}: a run file says all of it", f"regard data {quote(paths[0])}")
-        found = look_at_run(read(Path(paths[0])).change(words))
+        found = look_at_run(read(Path(paths[0])).change(words), ProgressMeter())
         again = join(["regard", "train", paths[0], *words])
     else:
         try:
-            found = look_at_files(paths, task, assignments(words))
+            found = look_at_files(paths, task, assignments(words), meter=ProgressMeter())
         except Doubt as doubt:
             raise explain(doubt) from None
         named = f"{task} " if task else ""

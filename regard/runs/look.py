@@ -19,6 +19,7 @@ from regard.data.sample import Form
 from regard.data.source import STANDARD_INPUT
 from regard.data.survey import SplitSurvey, Survey, list_labels
 from regard.errors import DataError, Doubt, SpecError
+from regard.host.meter import SILENT, Meter
 from regard.runs.spec import RunSpec
 from regard.runs.uses import load_uses
 from regard.tasks.task import TaskSpec
@@ -101,7 +102,11 @@ def _is_number(text: str) -> bool:
 
 
 def look_at_files(
-    paths: Sequence[str], task: str | None = None, told: Mapping[str, Any] | None = None, firm: bool = False
+    paths: Sequence[str],
+    task: str | None = None,
+    told: Mapping[str, Any] | None = None,
+    firm: bool = False,
+    meter: Meter = SILENT,
 ) -> Look:
     """Look at files: their form, reader and columns are guessed; `told`: settings of the reader that are known.
 
@@ -117,19 +122,19 @@ def look_at_files(
     # all of them are looked at, and nothing is kept back
     tree = merge({**proposal.corpus, "split": {"validation": 0.0}}, whole)
     labels_of = TaskSpec.parse(task).labels if task else list_labels
-    found = _look(tree, proposal.form, Path(), labels_of, own if firm else {})
+    found = _look(tree, proposal.form, Path(), labels_of, own if firm else {}, meter)
     found.guessed = True
     return found
 
 
-def look_at_run(document: Document) -> Look:
+def look_at_run(document: Document, meter: Meter = SILENT) -> Look:
     """Look at the corpus of a run file."""
     load_uses(document)
     spec = RunSpec.parse(document.tree, document.where)
     spec.corpus.must_give(spec.task.form, spec.task.kind)
     tree = document.tree["corpus"]
     tree = {"kind": tree} if isinstance(tree, str) else dict(tree)
-    return _look(tree, spec.task.form, Path(spec.data), spec.task.labels)
+    return _look(tree, spec.task.form, Path(spec.data), spec.task.labels, meter=meter)
 
 
 def look_at_corpus(tree: Mapping[str, Any], form: Form) -> Look:
@@ -155,7 +160,12 @@ def find_tasks(form: Form) -> list[str]:
 
 
 def _look(
-    tree: dict[str, Any], form: Form, folder: Path, labels_of: Any, firm: Mapping[str, Any] = MappingProxyType({})
+    tree: dict[str, Any],
+    form: Form,
+    folder: Path,
+    labels_of: Any,
+    firm: Mapping[str, Any] = MappingProxyType({}),
+    meter: Meter = SILENT,
 ) -> Look:
     """Read everything once; a doubt is settled in the likeliest way, told, and everything is read again.
 
@@ -166,8 +176,10 @@ def _look(
         corpus = CorpusSpec.parse(tree).settle(form, folder)
         log, found = Log("skip" if corpus.policy == "stop" else corpus.policy), Survey(form, labels_of)
         try:
-            for split, sample in corpus.deal(form, folder, log):
-                found.see(split, sample)
+            with meter.watch("reading the corpus, samples") as advance:
+                for split, sample in corpus.deal(form, folder, log):
+                    found.see(split, sample)
+                    advance()
             return Look(form, corpus, tree, found, log, settled, tuple(corpus.keeps_back()))
         except Doubt as doubt:
             piped = STANDARD_INPUT in _list_files(tree)
