@@ -100,7 +100,8 @@ def make_aligner(
             advance()
     ordered = [sample[n] for n in order]
     candidates = [HeadCandidate(choice, measure_consistency(ordered, looks[choice])) for choice in looks]
-    candidates.sort(key=lambda candidate: -candidate.consistency)
+    # where too few pairs tell nothing, a mean is the safest
+    candidates.sort(key=lambda one: (-one.consistency, one.choice.layer is not None, one.choice.head is not None))
     aligner = Aligner(translator, candidates)
     if lexical:
         weights = list[Weights]()

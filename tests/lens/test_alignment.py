@@ -220,5 +220,7 @@ def test_auto_takes_the_most_consistent_of_all() -> None:
     aligner = make_aligner(translator, list(zip(sources, targets, strict=True)))
     ranks = [candidate.consistency for candidate in aligner.candidates]
     assert ranks == sorted(ranks, reverse=True) and len(ranks) == 2 * (2 * 2 + 2 + 1)
+    single = make_aligner(translator, [(sources[0], targets[0])])
+    assert single.choice == HeadChoice(None, None, "writing")  # one pair tells nothing of a head
     told = make_aligner(translator, list(zip(sources, targets, strict=True)), "1.0", "reading", lexical=False)
     assert told.choice == HeadChoice(1, 0, "reading") and told.table is None
