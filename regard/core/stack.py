@@ -26,6 +26,8 @@ SPACING = 4  # of scattered positions, when a model is used
 class Stack(Part):
     """Inputs to hidden vectors: (batch, time, width)."""
 
+    names = ("embedded", "features")  # what enters the first block, and what leaves the last norm
+
     def __init__(
         self,
         embedding: nn.Module,
@@ -58,7 +60,7 @@ class Stack(Part):
         view.bias = self.bias
         if self.scatter:
             view.scattered = scatter_positions(view, self.scatter, self.training)
-        x = self.embedding(inputs, view)
+        x = view.see(self.path, "embedded", self.embedding(inputs, view))
         states = state.parts if state is not None else (None,) * len(self.blocks)
         layers = [x]
         for block, part in zip(self.blocks, states, strict=True):
@@ -71,7 +73,7 @@ class Stack(Part):
                 layers.append(x)
         if self.blend is not None:
             x = self.blend(layers)
-        return x if self.norm is None else self.norm(x)
+        return view.see(self.path, "features", x if self.norm is None else self.norm(x))
 
     @staticmethod
     def _thrifty(block: nn.Module, x: Tensor, view: View) -> Tensor:
