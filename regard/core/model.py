@@ -159,6 +159,13 @@ class Model(nn.Module):
         """Feed a chunk, (rows, time), and move the state on; the features of all of it: (rows, time, width)."""
         return self._read(Inputs.of(inputs), state)[0]
 
+    def rerun(self, stack: Literal["encoder", "decoder"], number: int, x: Tensor, inputs: Inputs) -> Tensor:
+        """One block again, from what entered it: (batch, time, width). For whoever asks for more of a call later."""
+        main = self.encoder if stack == "encoder" else self.decoder
+        if main is None:
+            raise InputError(f"this model has no {stack}")
+        return main.rerun(number, x, self._view(main, inputs))
+
     def _read(self, inputs: Inputs, state: Progress) -> tuple[Tensor, View]:
         stack = self._steppable()
         view = self._view(stack, inputs, state)
