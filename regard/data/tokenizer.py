@@ -309,7 +309,7 @@ class Tokenizer:
 
 @cache
 def _byte_of() -> dict[str, int]:
-    """The byte that each letter of the library's byte-level alphabet stands for: itself, or those from 256 on in turn."""
+    """The byte behind each letter of the library's byte-level alphabet: its own, or one that has no letter, in turn."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [byte for byte in range(256) if byte not in plain]
     return {chr(byte): byte for byte in plain} | {chr(256 + n): byte for n, byte in enumerate(hidden)}

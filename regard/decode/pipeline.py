@@ -50,7 +50,7 @@ class Pipeline:
         >>> import regard
         >>> look = regard.load("runs/en-fr").look("the cat sleeps", names="*.cross.weights")
         >>> [tuple(weights.shape) for weights in look.weights().values()][0]  # heads, target, source
-        (4, 6, 5)
+        (2, 4, 4)
         """
         import regard
 

@@ -1,5 +1,5 @@
-"""What a model reads of a text, laid out so that it can be looked at: tokens as people read them, and what each position
-is to answer. Every pipeline lays out its own texts; whoever looks needs to know nothing of tasks.
+"""What a model reads of a text, laid out to be looked at: tokens as people read them, and what each position is to
+answer. Every pipeline lays out its own texts; whoever looks needs to know nothing of tasks.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class Reading:
     source: Strip | None = None  # what the encoder reads, where a decoder looks at it
     written: Strip | None = None  # what each position is to write, where a decoder reads what was written before
     targets: Mapping[int, int | None] = field(default_factory=dict)  # positions that answer, each with what is right
-    spell: Callable[[Sequence[int]], list[str]] = lambda numbers: [str(number) for number in numbers]  # answers as words
+    spell: Callable[[Sequence[int]], list[str]] = lambda numbers: [
+        str(number) for number in numbers
+    ]  # answers as words
     output: Output = "softmax"  # how answers' scores become shares
     text: str = ""

@@ -214,7 +214,9 @@ class Translator(Pipeline):
     def lay_out(self, text: str, target: str | None = None) -> Reading:
         """A source, and a target that is given or that the model writes now; each position writes the next token."""
         if not isinstance(self.model, Model):
-            raise InputError("several models answer together here, and one is looked into at a time", "load one of them")
+            raise InputError(
+                "several models answer together here, and one is looked into at a time", "load one of them"
+            )
         [source] = self.source.encode([text.strip()])
         if not source:
             raise InputError(f"there is nothing to look at in {text!r}: it has no tokens", "a text with words")
@@ -239,7 +241,7 @@ class Translator(Pipeline):
             Strip.of(self.target, [*given[1 : first + 1], *wanted]),
             {first + place: token for place, token in enumerate(wanted)},
             self.target.spell,
-            text,
+            text=text,
         )
 
     def settings(self, given: Mapping[str, Any]) -> Search:

@@ -69,7 +69,7 @@ def labels(pieces: Sequence[str]) -> list[str]:
     for piece, going_on in zip(pieces, _going_on(pieces), strict=True):
         text = piece.removeprefix(START).removeprefix("##" if going_on else "") or piece
         text = "".join("␣" if sign.isspace() else sign if sign.isprintable() else "�" for sign in text)
-        shown.append(f"-{text}" if going_on and not _is_punctuation(piece) else text)
+        shown.append(f"-{text}" if going_on and not is_punctuation(piece) else text)
     return shown
 
 
@@ -219,10 +219,11 @@ def _going_on(pieces: Sequence[str]) -> list[bool]:
         if piece.startswith(START) or piece in ALONE or before in ALONE:
             continue
         # a bare ▁ takes whatever comes
-        found[n] = before == START or not (_is_punctuation(piece) or _is_punctuation(before))
+        found[n] = before == START or not (is_punctuation(piece) or is_punctuation(before))
     return found
 
 
-def _is_punctuation(piece: str) -> bool:
+def is_punctuation(piece: str) -> bool:
+    """Whether a piece has signs and no letters."""
     text = piece.removeprefix(START)
     return bool(text) and all(unicodedata.category(sign).startswith("P") for sign in text)

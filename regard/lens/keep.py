@@ -30,7 +30,8 @@ def keep(look: Look, path: Path, best: int = 5) -> Path:
     check_file(path)
     if not look.maps():
         raise InputError(
-            "there are no attention weights to write: " + explain_blindness(look), "look.values('*') has all that it computes"
+            "there are no attention weights to write: " + explain_blindness(look),
+            "look.values('*') has all that it computes",
         )
     put(path, write(look, best))
     return path
@@ -56,7 +57,9 @@ def make_figure(look: Look, best: int = 5) -> Figure:
     for place in look.maps():
         array = weights[place.name].cpu().numpy()
         arrays[place.name] = array
-        maps.append({**vars(place), "heads": array.shape[0], "array": place.name, "summary": summarise(look, place, weights)})
+        maps.append(
+            {**vars(place), "heads": array.shape[0], "array": place.name, "summary": summarise(look, place, weights)}
+        )
     data = {
         "title": look.reading.text,
         "model": look.made_by,
@@ -90,7 +93,10 @@ def make_axes(look: Look, sizes: dict[Axis, int]) -> dict[str, Any]:
             labels = look.label(axis)
             axes[axis] = {"tokens": labels, "words": [[n, n + 1] for n in range(len(labels))]}
         else:
-            axes[axis] = {"tokens": list(strip.pieces), "words": [list(span) for span in words(strip.pieces, strip.special)]}
+            axes[axis] = {
+                "tokens": list(strip.pieces),
+                "words": [list(span) for span in words(strip.pieces, strip.special)],
+            }
     return axes
 
 
@@ -115,8 +121,12 @@ def _json(look: Look, best: int) -> bytes:
 def _npz(look: Look, best: int) -> bytes:
     content = io.BytesIO()
     arrays = {name: weights.cpu().numpy() for name, weights in look.weights().items()}
-    axes = {f"axis.{axis}": np.array(given["tokens"]) for axis, given in make_figure(look).data["axes"].items() if "tokens" in given}
-    np.savez_compressed(content, allow_pickle=False, **arrays, **axes)  # type: ignore[arg-type]
+    axes = {
+        f"axis.{axis}": np.array(given["tokens"])
+        for axis, given in make_figure(look).data["axes"].items()
+        if "tokens" in given
+    }
+    np.savez_compressed(content, allow_pickle=False, **arrays, **axes)
     return content.getvalue()
 
 

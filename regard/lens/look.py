@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -26,6 +27,9 @@ from regard.decode.pipeline import Pipeline
 from regard.decode.reading import Reading, Strip
 from regard.errors import InputError
 from regard.lens.grid import join_pieces, words
+
+if TYPE_CHECKING:
+    from regard.lens.page import Figure
 
 BLOCK = re.compile(r"(encoder|decoder)\.blocks\.(\d+)\.")
 KEPT = ("*.embedded", "*.stream", "*.features", "head.logits")  # what the first pass keeps whatever is asked for
@@ -197,6 +201,12 @@ class Look:
 
         return keep(self, Path(path), best)
 
+    def figure(self, best: int = 5) -> Figure:
+        """What the viewer draws."""
+        from regard.lens.keep import make_figure
+
+        return make_figure(self, best)
+
     def _repr_html_(self) -> str:
         """The viewer, in a notebook."""
         from regard.lens.keep import make_html
@@ -232,13 +242,13 @@ class Look:
         """The whole model, once."""
         known = self.model.names()
         record = Record(*(each for each in patterns if any(fnmatchcase(name, each) for name in known)))
-        self.model.eval()
         inputs = self.inputs
-        if isinstance(inputs.memory, Inputs):
-            if self._memory is None:
-                self._memory = self.model.encode(replace(inputs.memory, probe=record))
-            inputs = replace(inputs, memory=self._memory)
-        self.model(replace(inputs, probe=record))
+        with evaluating(self.model):
+            if isinstance(inputs.memory, Inputs):
+                if self._memory is None or any(pattern.startswith("encoder.embedding.") for pattern in patterns):
+                    self._memory = self.model.encode(replace(inputs.memory, probe=record))
+                inputs = replace(inputs, memory=self._memory)
+            self.model(replace(inputs, probe=record))
         self._keep(record)
 
     def _rerun(self, stack: Literal["encoder", "decoder"], number: int, names: list[str]) -> None:
@@ -250,7 +260,8 @@ class Look:
             inputs = inputs.memory
         elif isinstance(inputs.memory, Inputs):
             inputs = replace(inputs, memory=self._memory)
-        self.model.rerun(stack, number, self._values[entered][None], replace(inputs, probe=record))
+        with evaluating(self.model):
+            self.model.rerun(stack, number, self._values[entered][None], replace(inputs, probe=record))
         self._keep(record)
 
     def _keep(self, record: Record) -> None:
@@ -277,7 +288,7 @@ class WordLook(Look):
         return {name: self._merge(self.place(name), weights) for name, weights in found.items()}
 
     def _merge(self, place: AttentionMap, weights: Tensor) -> Tensor:
-        down, across = (self._spans(axis, size) for axis, size in zip((place.rows, place.columns), weights.shape[1:]))
+        down, across = self._spans(place.rows, weights.shape[1]), self._spans(place.columns, weights.shape[2])
         keys = torch.stack([weights[..., first:last].sum(-1) for first, last in across], -1)
         return torch.stack([keys[..., first:last, :].mean(-2) for first, last in down], -2)
 
@@ -294,6 +305,17 @@ class WordLook(Look):
 
     def by_word(self) -> WordLook:
         return self
+
+
+@contextmanager
+def evaluating(model: Model) -> Iterator[None]:
+    """Nothing is dropped while one looks; a model that is being trained goes on as it was."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 def merge_pieces(strip: Strip) -> list[str]:

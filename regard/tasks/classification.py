@@ -175,7 +175,6 @@ class ClassificationTask(Task[ClassificationBatch]):
         return {name: value for name, value in found.items() if not isinstance(value, dict)}
 
 
-
 PROBLEMS: dict[str, Output] = {
     "single_label_classification": "softmax",
     "multi_label_classification": "sigmoid",
