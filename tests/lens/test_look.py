@@ -225,6 +225,14 @@ def test_npz_is_exact_and_needs_no_pickle(kept: tuple[Look, Path]) -> None:
         assert found["axis.source"].tolist() == look.source_tokens
 
 
+def test_npz_holds_whatever_the_look_is_about(kept: tuple[Look, Path]) -> None:
+    look = writer("lstm").look("the cat", names="*.hidden")
+    with np.load(look.save(kept[1] / "hidden.npz"), allow_pickle=False) as found:
+        assert set(found) - {"axis.target"} == set(look.names())
+        for name, value in look.values().items():
+            assert np.array_equal(found[name], value.numpy())
+
+
 def test_csv_has_a_line_for_each_weight(kept: tuple[Look, Path]) -> None:
     look, folder = kept
     text = look.save(folder / "look.csv").read_text()
@@ -247,7 +255,7 @@ def test_what_cannot_be_written_leaves_nothing(kept: tuple[Look, Path]) -> None:
     with pytest.raises(InputError, match=r"can't be written as \.gif"):
         look.save(folder / "look.gif")
     with pytest.raises(InputError, match="nothing in this model attends"):
-        writer("lstm").look("the cat").save(folder / "other.json")
+        writer("lstm").look("the cat").save(folder / "other.csv")
     assert sorted(folder.iterdir()) == before
 
 
