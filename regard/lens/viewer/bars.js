@@ -8,6 +8,7 @@ import { readColors, savePng, saveSvg, shorten } from "./pen.js";
 import { fileName, saveText, toCsv } from "./save.js";
 import { makeTable, scrollBox } from "./table.js";
 
+const WORD = 90; // pixels of a word
 const DRAWN = 200; // lines of a picture that is saved
 
 export class Bars {
@@ -19,17 +20,35 @@ export class Bars {
 
   constructor(store, predictions, words) {
     this.#store = store;
-    this.#predictions = predictions.map((each) => ({ ...each, label: readable(each.token.replace(/^[▁Ġ]/u, "") || each.token), probability: Math.exp(each.log_probability ?? NaN) }));
+    this.#predictions = predictions.map((each) => ({
+      ...each,
+      label: readable(each.token.replace(/^[▁Ġ]/u, "") || each.token),
+      probability: Math.exp(each.log_probability ?? NaN),
+    }));
     this.words = words;
-    const saves = { CSV: () => this.#saveCsv(), PNG: () => savePng(this.#picture()), SVG: () => saveSvg(this.#picture()) };
+    const saves = {
+      CSV: () => this.#saveCsv(),
+      PNG: () => savePng(this.#picture()),
+      SVG: () => saveSvg(this.#picture()),
+    };
     this.#panel = makePanel({ title: "Predictions", saves, table: () => this.#table() });
     this.element = this.#panel.element;
     this.element.classList.add("bars");
-    replace(this.#box, this.#predictions.map((each, n) => this.#option(each, n)));
+    replace(
+      this.#box,
+      this.#predictions.map((each, n) => this.#option(each, n)),
+    );
     this.#panel.body.append(this.#detail, this.#box);
-    rove(this.#box, () => 1, (option) => this.#point(Number(option.dataset.n), true));
+    rove(
+      this.#box,
+      () => 1,
+      (option) => this.#point(Number(option.dataset.n), true),
+    );
     this.#box.addEventListener("pointerover", (event) => event.pointerType !== "touch" && this.#pointAt(event, false));
-    this.#box.addEventListener("pointerleave", () => !store.values.locked && store.set({ row: null, column: null, predicted: null }));
+    this.#box.addEventListener(
+      "pointerleave",
+      () => !store.values.locked && store.set({ row: null, column: null, predicted: null }),
+    );
     this.#box.addEventListener("click", (event) => this.#pointAt(event, true));
     store.watch((values, changed) => {
       if (["row", "weights", "predicted", "locked"].some((name) => changed.has(name))) this.#mark();
@@ -38,9 +57,22 @@ export class Bars {
 
   #option({ label, probability, rank, position }, n) {
     const said = `${label}, ${percent(probability)}, rank ${rank}`;
-    const bar = make("span", { class: "bar", "aria-hidden": "true" }, make("span", { class: "fill", style: { width: `${100 * (probability || 0)}%` } }));
-    const numbers = [make("span", { class: "share" }, percent(probability)), make("span", { class: "rank" }, rank > 1 ? `#${rank}` : "")];
-    return make("div", { role: "option", "data-n": n, "aria-label": said, title: `position ${position}` }, make("bdi", { class: "word" }, label), bar, numbers);
+    const bar = make(
+      "span",
+      { class: "bar", "aria-hidden": "true" },
+      make("span", { class: "fill", style: { width: `${100 * (probability || 0)}%` } }),
+    );
+    const numbers = [
+      make("span", { class: "share" }, percent(probability)),
+      make("span", { class: "rank" }, rank > 1 ? `#${rank}` : ""),
+    ];
+    return make(
+      "div",
+      { role: "option", "data-n": n, "aria-label": said, title: `position ${position}` },
+      make("bdi", { class: "word" }, shorten(label, WORD, 13)),
+      bar,
+      numbers,
+    );
   }
 
   #pointAt(event, lock) {
@@ -54,7 +86,11 @@ export class Bars {
     if (locked && !lock) return;
     const { position } = this.#predictions[n];
     const row = weights?.rowAxis.name === "target" ? placeOf(weights.rowAxis, position) : null;
-    this.#store.set({ predicted: n, ...(row === null ? {} : { row, column: null }), ...(lock && row !== null ? { locked: true } : {}) });
+    this.#store.set({
+      predicted: n,
+      ...(row === null ? {} : { row, column: null }),
+      ...(lock && row !== null ? { locked: true } : {}),
+    });
   }
 
   /** The prediction that is pointed at, here or as a row elsewhere. */
@@ -86,11 +122,29 @@ export class Bars {
   #alternatives({ label, position, rank, entropy, log_probability: logarithm, alternatives }) {
     const lines = alternatives.map(([token, probability]) => {
       const name = readable(token.replace(/^[▁Ġ]/u, "") || token);
-      const bar = make("span", { class: "bar", "aria-hidden": "true" }, make("span", { class: "fill", style: { width: `${100 * probability}%` } }));
-      return make("li", { class: name === label ? "same" : null }, make("bdi", { class: "word" }, name), bar, make("span", { class: "share" }, percent(probability)));
+      const bar = make(
+        "span",
+        { class: "bar", "aria-hidden": "true" },
+        make("span", { class: "fill", style: { width: `${100 * probability}%` } }),
+      );
+      return make(
+        "li",
+        { class: name === label ? "same" : null },
+        make("bdi", { class: "word" }, shorten(name, WORD, 13)),
+        bar,
+        make("span", { class: "share" }, percent(probability)),
+      );
     });
     const facts = `log-probability ${show(logarithm)} · rank ${rank} · entropy ${show(entropy)}`;
-    return [make("p", {}, make("b", {}, make("bdi", {}, label)), make("span", { class: "muted" }, `  at position ${position}: ${facts}`)), make("ol", {}, lines)];
+    return [
+      make(
+        "p",
+        {},
+        make("b", {}, make("bdi", {}, label)),
+        make("span", { class: "muted" }, `  at position ${position}: ${facts}`),
+      ),
+      make("ol", {}, lines),
+    ];
   }
 
   #rows() {
@@ -104,7 +158,10 @@ export class Bars {
   }
 
   #table() {
-    return scrollBox("Numbers of predictions", makeTable({ ...this.#rows(), caption: "Predicted tokens and alternatives", digits: 4 }));
+    return scrollBox(
+      "Numbers of predictions",
+      makeTable({ ...this.#rows(), caption: "Predicted tokens and alternatives", digits: 4 }),
+    );
   }
 
   #saveCsv() {
@@ -115,14 +172,15 @@ export class Bars {
   #picture() {
     const colors = readColors();
     const drawn = this.#predictions.slice(0, DRAWN);
-    const draw = (pen) => drawn.forEach(({ label, probability, rank }, n) => {
-      const y = 18 + 20 * n;
-      pen.text(130, y, shorten(label, 118, 12), { align: "right", fill: colors.ink });
-      pen.rect(138, y - 6, 220, 12, { fill: colors.soft });
-      pen.rect(138, y - 6, 220 * (probability || 0), 12, { fill: colors.accent });
-      pen.text(410, y, percent(probability), { size: 11, align: "right", fill: colors.ink });
-      if (rank > 1) pen.text(418, y, `#${rank}`, { size: 11, fill: colors.muted });
-    });
+    const draw = (pen) =>
+      drawn.forEach(({ label, probability, rank }, n) => {
+        const y = 18 + 20 * n;
+        pen.text(130, y, shorten(label, 118, 12), { align: "right", fill: colors.ink });
+        pen.rect(138, y - 6, 220, 12, { fill: colors.soft });
+        pen.rect(138, y - 6, 220 * (probability || 0), 12, { fill: colors.accent });
+        pen.text(410, y, percent(probability), { size: 11, align: "right", fill: colors.ink });
+        if (rank > 1) pen.text(418, y, `#${rank}`, { size: 11, fill: colors.muted });
+      });
     return { words: ["predictions", ...this.words()], width: 470, height: 20 * drawn.length + 16, draw };
   }
 }

@@ -49,11 +49,14 @@ export function quote(text, settings = {}) {
 
 /** Text whose control signs and marks of direction are seen instead of obeyed. */
 export function visible(text) {
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff]|\p{Cs}/gu, (sign) => {
-    const code = sign.codePointAt(0);
-    if (code === 0x09) return "⇥";
-    if (code === 0x0a) return "⏎";
-    if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-    return code >= 0xd800 && code <= 0xdfff ? "\ufffd" : `⟨${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
-  });
+  return text.replace(
+    /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff]|\p{Cs}/gu,
+    (sign) => {
+      const code = sign.codePointAt(0);
+      if (code === 0x09) return "⇥";
+      if (code === 0x0a) return "⏎";
+      if (code < 0x20) return String.fromCodePoint(0x2400 + code);
+      return code >= 0xd800 && code <= 0xdfff ? "\ufffd" : `⟨${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
+    },
+  );
 }
