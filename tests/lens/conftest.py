@@ -24,9 +24,13 @@ OPTIONS = [
 HELP = "the viewer's tests need a browser: apt-get install chromium (or Chrome on the PATH), and pip install playwright"
 
 
+def find_browser() -> str | None:
+    return next(filter(None, map(shutil.which, NAMES)), None)
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    place = next(filter(None, map(shutil.which, NAMES)), None)
+    place = find_browser()
     if place is None:
         pytest.skip(HELP)
     driver = pytest.importorskip("playwright.sync_api", reason=HELP)

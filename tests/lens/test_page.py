@@ -231,6 +231,7 @@ def test_modules_can_stand_in_one_script(name: str) -> None:
     assert not re.search(r"^export (default|\{|\*)", rest, re.MULTILINE)
     assert not re.search(r"</script|<!--", text, re.IGNORECASE)
     assert len(text.splitlines()) <= 400
+    assert max(map(len, text.splitlines())) <= 120
 
 
 @pytest.mark.parametrize("words", MARKUP)
@@ -260,8 +261,8 @@ def test_magma_is_magma() -> None:
     """The shades are sixteenths of matplotlib's, and what is between them is blended."""
     from matplotlib import colormaps
 
-    (listed,) = re.findall(r'"((?:[0-9a-f]{6} ?){17})"', (VIEWER / "shade.js").read_text("utf-8"))
-    anchors = np.array([[int(color[n : n + 2], 16) for n in (0, 2, 4)] for color in listed.split()])
+    listed = re.findall(r"[0-9a-f]{6}(?=[ \"])", (VIEWER / "shade.js").read_text("utf-8").split("];")[0])
+    anchors = np.array([[int(color[n : n + 2], 16) for n in (0, 2, 4)] for color in listed])
     true = np.array([colormaps["magma"](n)[:3] for n in range(256)]) * 255
     for channel in range(3):
         blended = np.interp(np.arange(256), np.linspace(0, 255, 17), anchors[:, channel])

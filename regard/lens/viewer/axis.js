@@ -60,6 +60,11 @@ export function readable(text) {
   return based.length > LONGEST ? `${[...based.slice(0, LONGEST)].slice(0, -1).join("")}…` : based;
 }
 
+/** Whether the model answers at the places of an axis: at what it reads there, or is to write there. */
+export function answers(axis) {
+  return axis.name === "target" || axis.name === "written";
+}
+
 /** The place of a token on an axis, and the first token of a place. */
 export function placeOf(axis, token) {
   if (!axis.spans) return token < axis.size ? token : null;

@@ -1,6 +1,6 @@
 // What the model predicted: one line a token with the probability as a bar, and for one of them the alternatives.
 
-import { placeOf, readable, tokenOf } from "./axis.js";
+import { answers, placeOf, readable, tokenOf } from "./axis.js";
 import { make, replace } from "./dom.js";
 import { percent, plural, show } from "./number.js";
 import { makePanel, markOption, rove } from "./panel.js";
@@ -18,11 +18,12 @@ export class Bars {
   #detail = make("div", { class: "alternatives" });
   #panel;
 
-  constructor(store, predictions, words) {
+  constructor(store, predictions, axis, words) {
     this.#store = store;
     this.#predictions = predictions.map((each) => ({
       ...each,
-      label: readable(each.token.replace(/^[▁Ġ]/u, "") || each.token),
+      label: wordOf(each.token),
+      read: axis?.tokens[each.position] ?? null, // what stands where it was predicted
       probability: Math.exp(each.log_probability ?? NaN),
     }));
     this.words = words;
@@ -57,20 +58,15 @@ export class Bars {
 
   #option({ label, probability, rank, position }, n) {
     const said = `${label}, ${percent(probability)}, rank ${rank}`;
-    const bar = make(
-      "span",
-      { class: "bar", "aria-hidden": "true" },
-      make("span", { class: "fill", style: { width: `${100 * (probability || 0)}%` } }),
-    );
     const numbers = [
       make("span", { class: "share" }, percent(probability)),
       make("span", { class: "rank" }, rank > 1 ? `#${rank}` : ""),
     ];
     return make(
       "div",
-      { role: "option", "data-n": n, "aria-label": said, title: `position ${position}` },
+      { role: "option", "data-n": n, "aria-label": said, title: position === null ? null : `position ${position}` },
       make("bdi", { class: "word" }, shorten(label, WORD, 13)),
-      bar,
+      makeBar(probability),
       numbers,
     );
   }
@@ -85,7 +81,7 @@ export class Bars {
     const { weights, locked } = this.#store.values;
     if (locked && !lock) return;
     const { position } = this.#predictions[n];
-    const row = weights?.rowAxis.name === "target" ? placeOf(weights.rowAxis, position) : null;
+    const row = weights && answers(weights.rowAxis) && position !== null ? placeOf(weights.rowAxis, position) : null;
     this.#store.set({
       predicted: n,
       ...(row === null ? {} : { row, column: null }),
@@ -96,7 +92,7 @@ export class Bars {
   /** The prediction that is pointed at, here or as a row elsewhere. */
   get #current() {
     const { weights, row, predicted } = this.#store.values;
-    if (row === null || weights?.rowAxis.name !== "target") return predicted;
+    if (row === null || !weights || !answers(weights.rowAxis)) return predicted;
     if (predicted !== null && placeOf(weights.rowAxis, this.#predictions[predicted].position) === row) return predicted;
     const [first, end] = weights.rowAxis.spans?.[row] ?? [tokenOf(weights.rowAxis, row), row + 1];
     const found = this.#predictions.findIndex(({ position }) => first <= position && position < end);
@@ -114,35 +110,27 @@ export class Bars {
   #overview() {
     const total = this.#predictions.reduce((sum, { log_probability: value }) => sum + (value ?? NaN), 0);
     const perplexity = Math.exp(-total / this.#predictions.length);
-    const told = `${plural(this.#predictions.length, "token")}, log-probability ${show(total)} in all, perplexity ${show(perplexity)}. The least likely one:`;
+    const told = [
+      plural(this.#predictions.length, "answer"),
+      `log-probability ${show(total)} in all`,
+      `perplexity ${show(perplexity)}. The least likely one:`,
+    ].join(", ");
     const least = this.#predictions.reduce((a, b) => (b.probability < a.probability ? b : a));
     return [make("p", { class: "note" }, told), this.#alternatives(least)];
   }
 
-  #alternatives({ label, position, rank, entropy, log_probability: logarithm, alternatives }) {
+  #alternatives({ label, position, read, rank, entropy, log_probability: logarithm, alternatives }) {
     const lines = alternatives.map(([token, probability]) => {
-      const name = readable(token.replace(/^[▁Ġ]/u, "") || token);
-      const bar = make(
-        "span",
-        { class: "bar", "aria-hidden": "true" },
-        make("span", { class: "fill", style: { width: `${100 * probability}%` } }),
-      );
-      return make(
-        "li",
-        { class: name === label ? "same" : null },
-        make("bdi", { class: "word" }, shorten(name, WORD, 13)),
-        bar,
-        make("span", { class: "share" }, percent(probability)),
-      );
+      const name = wordOf(token);
+      const word = make("bdi", { class: "word" }, shorten(name, WORD, 13));
+      const share = make("span", { class: "share" }, percent(probability));
+      return make("li", { class: name === label ? "same" : null }, word, makeBar(probability), share);
     });
-    const facts = `log-probability ${show(logarithm)} · rank ${rank} · entropy ${show(entropy)}`;
+    const place =
+      position === null ? "of the whole text" : `at position ${position}${read === null ? "" : `, “${wordOf(read)}”`}`;
+    const facts = `  ${place}: log-probability ${show(logarithm)} · rank ${rank} · entropy ${show(entropy)}`;
     return [
-      make(
-        "p",
-        {},
-        make("b", {}, make("bdi", {}, label)),
-        make("span", { class: "muted" }, `  at position ${position}: ${facts}`),
-      ),
+      make("p", {}, make("b", {}, make("bdi", {}, label)), make("span", { class: "muted" }, facts)),
       make("ol", {}, lines),
     ];
   }
@@ -183,6 +171,16 @@ export class Bars {
       });
     return { words: ["predictions", ...this.words()], width: 470, height: 20 * drawn.length + 16, draw };
   }
+}
+
+/** A token without the mark of a word's beginning. */
+function wordOf(token) {
+  return readable(token.replace(/^[▁Ġ]/u, "") || token);
+}
+
+function makeBar(probability) {
+  const width = `${100 * Math.min(1, probability || 0)}%`;
+  return make("span", { class: "bar", "aria-hidden": "true" }, make("span", { class: "fill", style: { width } }));
 }
 
 /** Scroll the box, not the page. */

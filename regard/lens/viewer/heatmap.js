@@ -41,6 +41,7 @@ export function layoutMap(weights, width, height, { zoom = 1, head = 0 } = {}) {
     slanted,
     size,
     head,
+    foot: FOOT,
     width: Math.max(120, Math.min(width, left + inner + right)), // what is seen at a time
     height: Math.min(Math.max(height, top + FOOT + 40), top + depth + FOOT),
     innerWidth: left + inner + right, // all there is to scroll to

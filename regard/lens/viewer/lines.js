@@ -77,7 +77,7 @@ export class Lines {
     if (!fits) {
       replace(
         this.#note,
-        `Lines are drawn for up to ${LINES_MOST} tokens a side; this map has ${weights.rows} × ${weights.columns}. The map shows all of them.`,
+        `Lines are drawn for up to ${LINES_MOST} tokens a side; this map has ${weights.rows} × ${weights.columns}.`,
       );
       return;
     }

@@ -3,7 +3,7 @@
 
 import { placeOf, tokenOf } from "./axis.js";
 import { Bars } from "./bars.js";
-import { make, replace } from "./dom.js";
+import { abridge, make, replace } from "./dom.js";
 import { Lines } from "./lines.js";
 import { headLabel, Maps } from "./maps.js";
 import { describeCell, MapView } from "./mapview.js";
@@ -29,8 +29,9 @@ const CROWDED = 64; // tokens beyond which weights are so small that only their 
 let keyed = null; // the look that keys are meant for where nothing has the focus
 
 class Look {
-  constructor(place, { data, arrays }) {
+  constructor(place, { data, arrays, heading }) {
     this.data = data;
+    this.heading = heading;
     this.maps = new Maps(data, arrays);
     const group = Math.max(
       0,
@@ -63,7 +64,7 @@ class Look {
       { class: "side" },
       new Sheet(this.store, this.maps, words, (error) => this.fail(error)).element,
     );
-    if (data.predictions?.length) side.append(new Bars(this.store, data.predictions, words).element);
+    if (data.predictions?.length) side.append(new Bars(this.store, data.predictions, data.axes.target, words).element);
     const panels = [this.map.element, side, new Lines(this.store, words).element];
     place.append(
       this.makeHead(),
@@ -80,12 +81,10 @@ class Look {
 
   makeHead() {
     const { title, model } = this.data;
-    return make(
-      "div",
-      { class: "look-head" },
-      title ? make("p", { class: "sentence", dir: "auto" }, title) : null,
-      model ? make("p", { class: "note" }, model) : null,
-    );
+    // the page's own heading may have said it already
+    const sentence =
+      title && title.trim() !== this.heading ? make("p", { class: "sentence", dir: "auto" }, abridge(title)) : null;
+    return make("div", { class: "look-head" }, sentence, model ? make("p", { class: "note" }, model) : null);
   }
 
   makeTools() {
@@ -141,8 +140,14 @@ class Look {
   makeFoot() {
     const { maps } = this;
     const exact = "The numbers are exact, as the model computed them (float32).";
-    const rough = `Weights are drawn from rounded values, off by at most ${percent(maps.error)} of their map's largest and less for small ones. Exact ones: look.save("look.npz").`;
-    return make("p", { class: "note foot" }, maps.exact ? exact : rough, " Weights say what the model did, not why.");
+    const rough = `Weights are drawn from rounded values, off by ${percent(maps.error)} of their map's largest at most.`;
+    const where = ' Small ones are off by less. Exact ones: look.save("look.npz").';
+    return make(
+      "p",
+      { class: "note foot" },
+      maps.exact ? exact : rough + where,
+      " Weights say what the model did, not why.",
+    );
   }
 
   get group() {
@@ -186,6 +191,7 @@ class Look {
     if (changed.has("unit")) this.unitSwitch.mark(values.unit);
     if (["group", "layer", "head"].some((name) => changed.has(name))) this.fillSteppers(values);
     this.tell(values);
+    if (changed.has("weights") && values.weights) performance.mark("regard:drawn"); // every view before has drawn them
   }
 
   fillSteppers({ layer, head }) {
@@ -217,7 +223,6 @@ class Look {
     const { row, column } = this.store.values;
     const inside = (place, count) => (place !== null && place < count ? place : null);
     this.store.set({ weights, row: inside(row, weights.rows), column: inside(column, weights.columns) });
-    performance.mark("regard:weights");
   }
 
   /** Say, once, that something of the page can't be read; what can be is still shown. */

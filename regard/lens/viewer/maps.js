@@ -112,7 +112,7 @@ function makeGroups(maps) {
 
 function groupLabel({ stack, part, what }) {
   const place = part === "cross" ? "cross" : stack;
-  return what === "weights" ? place : `${place} ${what}`;
+  return what === "weights" ? place : `${place} ${what.replace(/_weights$/, "s")}`;
 }
 
 function mean(values, heads) {
@@ -148,11 +148,11 @@ function largest(values) {
   return top;
 }
 
-/** The columns of a row from the largest weight on, at most so many: [{ column, value }]. */
-export function strongest({ columns, values }, row, most) {
-  const found = Array.from({ length: columns }, (_, column) => ({ column, value: values[row * columns + column] }));
-  return found
-    .filter(({ value }) => value > 0)
+/** Where a row looks most, or, without a row, what looks most at a column: at most so many { place, value }. */
+export function strongest({ rows, columns, values }, row, column, most) {
+  const value = (n) => (row === null ? values[n * columns + column] : values[row * columns + n]);
+  return Array.from({ length: row === null ? rows : columns }, (_, place) => ({ place, value: value(place) }))
+    .filter((each) => each.value > 0)
     .sort((a, b) => b.value - a.value)
     .slice(0, most);
 }

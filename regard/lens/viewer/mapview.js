@@ -12,6 +12,10 @@ import { scrollBox } from "./table.js";
 import { isDark, watchTheme } from "./theme.js";
 
 const CLOSEST = 40; // pixels of a cell beyond which zooming ends
+const BAR = 15; // room for a scroll bar
+const HINT =
+  "Point at a cell to read it; a click or Enter holds it, Esc lets it go. " +
+  "Arrows move, [ and ] change the layer, comma and full stop the head.";
 const PAGE = 24; // rows and columns of numbers that are shown at a time
 
 /** What a cell says, to be read or heard: "chat" to "cat": 0.83. */
@@ -161,7 +165,8 @@ export class MapView {
     if (!weights) return false;
     this.#layout = layoutMap(weights, ...this.#room(), { zoom: this.#zoom });
     const { width, height, innerWidth, innerHeight: depth, cell } = this.#layout;
-    Object.assign(this.#scroller.style, { width: `${width}px`, height: `${height}px` });
+    const [across, down] = [innerWidth > width, depth > height].map((scrolls) => (scrolls ? BAR : 0));
+    Object.assign(this.#scroller.style, { width: `${width + down}px`, height: `${height + across}px` });
     Object.assign(this.#spacer.style, { width: `${innerWidth}px`, height: `${depth}px` });
     this.#zooms[0].disabled = this.#zoom <= 1;
     this.#zooms[1].disabled = cell >= CLOSEST - 1;
@@ -171,11 +176,11 @@ export class MapView {
   /** Scroll as far as needed to see the cell. */
   #reveal() {
     const { row, column } = this.#store.values;
-    const { left, top, right, cell, width, height } = this.#layout;
+    const { left, top, right, foot, cell, width, height } = this.#layout;
     const bring = (place, start, room) =>
       place * cell < start ? place * cell : Math.max(start, (place + 1) * cell - room);
     if (column !== null) this.#scroller.scrollLeft = bring(column, this.#scroller.scrollLeft, width - left - right);
-    if (row !== null) this.#scroller.scrollTop = bring(row, this.#scroller.scrollTop, height - top - 40);
+    if (row !== null) this.#scroller.scrollTop = bring(row, this.#scroller.scrollTop, height - top - foot);
   }
 
   #draw() {
@@ -212,27 +217,15 @@ export class MapView {
 
   /** Where a row looks most, or what looks most at a column, in words. */
   #summary(weights, row, column) {
-    if (row === null && column === null)
-      return "Point at a cell to read it; a click or Enter holds it, Esc lets it go. Arrows move, [ and ] change the layer, comma and full stop the head.";
-    const { rowAxis, columnAxis } = weights;
-    if (row !== null) {
-      const found = strongest(weights, row, 5).map(
-        (each) => `${columnAxis.labels[each.column]} ${percent(each.value)}`,
-      );
-      return [make("b", {}, make("bdi", {}, rowAxis.labels[row])), ` looks at  ${found.join("  ·  ") || "nothing"}`];
-    }
-    const turned = Array.from({ length: weights.rows }, (_, n) => ({
-      row: n,
-      value: weights.values[n * weights.columns + column],
-    }));
-    const found = turned
-      .filter(({ value }) => value > 0)
-      .sort((a, b) => b.value - a.value)
-      .slice(0, 5);
-    return [
-      make("b", {}, make("bdi", {}, columnAxis.labels[column])),
-      ` is looked at by  ${found.map((each) => `${rowAxis.labels[each.row]} ${percent(each.value)}`).join("  ·  ") || "nothing"}`,
-    ];
+    if (row === null && column === null) return HINT;
+    const [own, others] = row === null ? [weights.columnAxis, weights.rowAxis] : [weights.rowAxis, weights.columnAxis];
+    const told = strongest(weights, row, column, 5).map(({ place, value }, n) => [
+      n ? " · " : "",
+      make("bdi", {}, others.labels[place]),
+      ` ${percent(value)}`,
+    ]);
+    const name = make("b", {}, make("bdi", {}, own.labels[row ?? column]));
+    return [name, row === null ? " is looked at by " : " looks at ", told.length ? told : "nothing"];
   }
 
   #picture() {

@@ -1,5 +1,5 @@
-// The sheet: every layer and head of a group as a thumbnail, in order or sorted by what is known of them. Pointing at one
-// shows it in the other views, a click or the arrow keys choose it.
+// The sheet: every layer and head of a group as a thumbnail, in order or sorted by what is known of them. Pointing at
+// one shows it in the other views, a click or the arrow keys choose it.
 
 import { make, replace } from "./dom.js";
 import { headLabel, headName } from "./maps.js";
@@ -13,6 +13,7 @@ import { isDark, watchTheme } from "./theme.js";
 
 const [THUMBNAIL_LEAST, THUMBNAIL_MOST] = [24, 84]; // pixels of a thumbnail
 const GAP = 3; // and of what is between them
+const WIDE_GAP = 8; // where a caption stands below each
 const RISING = new Set(["entropy", "distance"]); // the lowest come first: heads that look at few places, or near
 
 export class Sheet {
@@ -23,6 +24,7 @@ export class Sheet {
   #panel;
   #thumbs = new Map(); // by the map's name: what is painted
   #size = THUMBNAIL_MOST;
+  #gap = GAP;
   #fail; // told of what can't be read
 
   constructor(store, maps, words, fail) {
@@ -65,7 +67,7 @@ export class Sheet {
     );
   }
 
-  /** All heads as { layer, head, map, summary }, sorted as the reader wants; the means come along in the usual order. */
+  /** All heads as { layer, head, map, summary }, in the order that the reader wants. */
   #heads() {
     const { sort } = this.#store.values;
     const found = this.#group.maps.flatMap((map, layer) =>
@@ -160,16 +162,17 @@ export class Sheet {
     return make("div", { ...settings, "data-layer": layer, "data-head": head, "data-name": map.name }, canvas, caption);
   }
 
-  /** Thumbnails grow with the room that there is for the heads of a layer. */
+  /** Thumbnails grow with the room that there is for the heads of a layer, or for six side by side. */
   #resize() {
-    const most = Math.max(...this.#group.maps.map((map) => map.heads + (map.heads > 1 ? 1 : 0)));
-    const room = this.#panel.body.clientWidth - (this.#store.values.sort === "layer" ? 26 : 0);
-    const wanted =
-      this.#store.values.sort === "layer" ? Math.floor(room / most) - GAP : Math.max(44, Math.floor(room / 8) - GAP);
-    const size = Math.min(THUMBNAIL_MOST, Math.max(THUMBNAIL_LEAST, wanted));
+    const inLines = this.#store.values.sort === "layer";
+    const most = inLines ? Math.max(...this.#group.maps.map((map) => map.heads + (map.heads > 1 ? 1 : 0))) : 6;
+    const room = this.#panel.body.clientWidth - (inLines ? 26 : 6);
+    this.#gap = inLines ? GAP : WIDE_GAP;
+    const size = Math.min(THUMBNAIL_MOST, Math.max(THUMBNAIL_LEAST, Math.floor(room / most) - this.#gap));
     const changed = size !== this.#size;
     this.#size = size;
     this.#box.style.setProperty("--thumbnail", `${size}px`);
+    this.#box.style.setProperty("--gap", `${this.#gap}px`);
     if (changed) this.#paintAll();
   }
 
@@ -199,7 +202,7 @@ export class Sheet {
   #across() {
     if (this.#store.values.sort === "layer")
       return this.#box.querySelector('.layer[role="presentation"]').querySelectorAll('[role="option"]').length;
-    return Math.max(1, Math.floor((this.#box.clientWidth + GAP) / (this.#size + GAP)));
+    return Math.max(1, Math.floor((this.#box.clientWidth - 6 + this.#gap) / (this.#size + this.#gap)));
   }
 
   #choose(option) {
