@@ -18,12 +18,11 @@ from torch import Tensor, nn
 from regard.core.dense import Dense
 from regard.core.mask import average
 from regard.core.mixer import Mixer, MixerSpec
-from regard.core.probe import See
 from regard.core.spec import Rate, Size, divides
 from regard.core.state import State
 from regard.core.view import View
 from regard.errors import InputError, SpecError
-from regard.parts.cell import SIGHTS, Carry, Cell, Kind, Values, reverse
+from regard.parts.cell import SIGHTS, Carry, Cell, Kind, Values, reverse, show
 
 Start = Literal["zeros", "final", "bridge", "mean"]
 
@@ -200,7 +199,7 @@ class Recurrence(Mixer):
             if earlier is not None:
                 state.earlier = mask.take_last(torch.cat((earlier, y), 1), earlier.shape[1])
             state.advance(mask)
-        return self.report(values, view, see) if see else mask.restore(y)
+        return self.report(values, view) if see else mask.restore(y)
 
     def ask_impulse(self, view: View, carry: Carry) -> Tensor | None:
         """What to add to the hidden vectors: (batch, time, layers * directions * size); None: nothing need be open."""
@@ -212,19 +211,16 @@ class Recurrence(Mixer):
         impulse = see("impulse", carry[0].new_zeros(rows, layers, view.mask.time, size))
         return view.mask.align(impulse.transpose(1, 2).flatten(2))
 
-    def report(self, values: Values, view: View, see: See) -> Tensor:
+    def report(self, values: Values, view: View) -> Tensor:
         """Show what was computed; the output is what became of the last layer's hidden vectors."""
-        for name, flat in values.items():
-            value = view.mask.restore(flat).unflatten(-1, (-1, self.size)).transpose(1, 2)
-            shown = see(name, value)
-            if name == "hidden":
-                y = shown[:, -self.directions :].transpose(1, 2).flatten(2)
-            elif shown is not value:
-                raise InputError(
-                    f"{self.path}.{name} can be seen and not changed: the recurrence has run by then",
-                    f"change {self.path}.impulse, which is added to its hidden vectors, or {self.path}.hidden",
-                )
-        return y
+        seen = {
+            name: view.mask.restore(value).unflatten(-1, (-1, self.size)).transpose(1, 2)
+            for name, value in values.items()
+        }
+        hidden = view.see(self.path, "hidden", seen.pop("hidden"))
+        for name, value in seen.items():
+            show(view, self.path, name, value)
+        return hidden[:, -self.directions :].transpose(1, 2).flatten(2)
 
     def run(self, given: Reading) -> tuple[Values, Carry]:
         """All positions, in the direction that the spec names."""

@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from regard.core.dropout import dropout
 from regard.core.mixer import Part
 from regard.core.view import View
+from regard.errors import InputError
 
 Kind = Literal["rnn", "relu", "lstm", "gru"]
 Carry = tuple[Tensor, ...]  # hidden, and for an LSTM the cell
@@ -183,6 +184,10 @@ class Cell(Part):
         joined = {name: torch.stack([values[name] for values in seen], 1) for name in seen[0]}
         return joined, tuple(joined[name] for name in ("hidden", "cell")[: self.pieces])
 
+    def watched(self, path: str, view: View) -> Cell | Watched:
+        """The cell itself, or in the open where somebody wants to see inside; `path`: whose cell it is."""
+        return self if view.watcher(path, *SIGHTS[self.kind]) is None else Watched(self, path, view)
+
     def _layer(self, x: Tensor, before: Carry, layer: int) -> Carry:
         weights = self._weights(layer)
         if self.kind == "lstm":
@@ -195,6 +200,35 @@ class Cell(Part):
         """Of the input, of the last hidden vector, and their biases; `back`: of the direction from the end."""
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         return [getattr(self.fused, f"{name}_l{layer}" + "_reverse" * back) for name in names]
+
+
+class Watched:
+    """A cell that steps in the open through the positions of a call, and shows at the end what was inside."""
+
+    def __init__(self, cell: Cell, path: str, view: View) -> None:
+        self.cell, self.path, self.view = cell, path, view
+        self.impulse = view.see(path, "impulse", view.zeros(view.mask.rows, cell.layers, view.mask.time, cell.size))
+        self.seen: list[Values] = []
+
+    def step(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
+        """The cell's own `step`."""
+        values, carry = self.cell.step_openly(x, carry, self.impulse[:, :, len(self.seen)])
+        self.seen.append(values)
+        return values["hidden"][:, -1], carry
+
+    def report(self) -> None:
+        """Show each value of all positions: (rows, layers, time, size)."""
+        for name in self.seen[0]:
+            show(self.view, self.path, name, torch.stack([values[name] for values in self.seen], 2))
+
+
+def show(view: View, path: str, name: str, value: Tensor) -> None:
+    """Report what a recurrence computed. It has run by then, so who changes the value is told how to be heard."""
+    if view.see(path, name, value) is not value:
+        raise InputError(
+            f"{path}.{name} can be seen and not changed: the recurrence has run by then",
+            f"change {path}.impulse, which is added to its hidden vectors on the way",
+        )
 
 
 def reverse(x: Tensor, lengths: Tensor | None) -> Tensor:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
 import torch
 from torch import Tensor
 
-from regard.core.probe import Edit, Record
+from regard.core.probe import Edit, Record, Sight
 from regard.core.view import View
 from regard.errors import InputError, SpecError
 from regard.mixers.recurrent import Recurrence, Recurrent, RecurrentState
@@ -63,6 +64,13 @@ def build(width: int = 8, dtype: torch.dtype = torch.float32, **settings: Any) -
     for weight in mixer.parameters():
         torch.nn.init.normal_(weight, std=0.4)  # biases too
     return mixer.eval()
+
+
+def edit(name: str, change: Callable[[Tensor], Tensor]) -> Edit:
+    """An edit of a mixer that stands in no model."""
+    made = Edit({f"mixer.{name}": change})
+    made.begin(Sight(frozenset([f"mixer.{name}"])))
+    return made
 
 
 def padded(side: str) -> tuple[Tensor, Tensor | None]:
@@ -155,7 +163,7 @@ def test_the_gradient_of_an_impulse_is_what_a_small_one_changes(settings: dict[s
             zeros.append(impulse.requires_grad_())
             return impulse if change is None else impulse + change
 
-        y = mixer(x.double(), View.of(x.double(), valid, probe=Edit({"mixer.impulse": kick})))
+        y = mixer(x.double(), View.of(x.double(), valid, probe=edit("impulse", kick)))
         return (y * goal)[valid].sum()
 
     (grad,) = torch.autograd.grad(loss(None), zeros)
@@ -175,14 +183,14 @@ def test_what_is_seen_too_late_can_not_be_changed_in_silence() -> None:
     mixer, (x, _) = build(), padded("none")
     for name in ("cell", "forget_gate"):
         with pytest.raises(InputError, match=rf"mixer.{name} can be seen and not changed(.|\n)*mixer.impulse"):
-            mixer(x, View.of(x, probe=Edit({f"mixer.{name}": torch.zeros_like})))
+            mixer(x, View.of(x, probe=edit(name, torch.zeros_like)))
 
 
 @torch.no_grad()
 def test_the_output_is_what_becomes_of_the_last_layer() -> None:
     mixer, (x, _) = build(layers=2, direction="both"), padded("none")
     expected = mixer(x, View.of(x))
-    doubled = mixer(x, View.of(x, probe=Edit({"mixer.hidden": lambda hidden: 2 * hidden})))
+    doubled = mixer(x, View.of(x, probe=edit("hidden", lambda hidden: 2 * hidden)))
     torch.testing.assert_close(doubled, 2 * expected)
 
 
