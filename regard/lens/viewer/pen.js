@@ -1,12 +1,12 @@
 // One drawing, three uses: on the screen, as a PNG, as an SVG. A component draws with a pen, which is a canvas' or an
-// SVG's; both have rect, text, line, curve and image, in CSS pixels.
+// SVG's; both have rect, text, line, curve, clip and image, in CSS pixels.
 
 import { makeSvg, visible } from "./dom.js";
 import { fileName, saveBlob, saveText } from "./save.js";
 
 export const SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif';
 const SHARP = 2; // pixels of a PNG for one of CSS
-const LARGEST = 8192; // pixels that a canvas surely may have a side
+const PNG_MOST = 8192; // pixels that a canvas surely may have a side
 
 /** The page's colors by their names in base.css, as they are now: readColors().ink */
 export function readColors() {
@@ -56,7 +56,9 @@ export class CanvasPen {
 
   /** points: [[x, y], …]; dash: [4, 3] */
   line(points, { stroke, thick = 1, opacity = 1, dash = [] } = {}) {
-    this.#stroke({ stroke, thick, opacity, dash }, (context) => points.forEach(([x, y], n) => (n ? context.lineTo(x, y) : context.moveTo(x, y))));
+    this.#stroke({ stroke, thick, opacity, dash }, (context) =>
+      points.forEach(([x, y], n) => (n ? context.lineTo(x, y) : context.moveTo(x, y))),
+    );
   }
 
   /** From one point to another, level at both ends. */
@@ -82,6 +84,16 @@ export class CanvasPen {
     context.globalAlpha = 1;
   }
 
+  /** Draw inside of a rectangle only. */
+  clip(x, y, width, height, draw) {
+    this.context.save();
+    this.context.beginPath();
+    this.context.rect(x, y, width, height);
+    this.context.clip();
+    draw();
+    this.context.restore();
+  }
+
   /** The pixels of another canvas, each as a sharp rectangle. part: [x, y, width, height] of it. */
   image(source, x, y, width, height, part = [0, 0, source.width, source.height]) {
     this.context.imageSmoothingEnabled = false;
@@ -101,13 +113,26 @@ export class SvgPen {
   text(x, y, words, { size = 12, weight, align = "left", fill, angle = 0, opacity } = {}) {
     const anchor = { left: null, center: "middle", right: "end" }[align];
     const transform = angle ? `rotate(${angle} ${round(x)} ${round(y)})` : null;
-    const settings = { x, y, fill, opacity, transform, "font-size": size, "font-weight": weight, "text-anchor": anchor };
+    const settings = {
+      x,
+      y,
+      fill,
+      opacity,
+      transform,
+      "font-size": size,
+      "font-weight": weight,
+      "text-anchor": anchor,
+    };
     this.#add("text", { ...settings, "dominant-baseline": "central" }, words);
   }
 
   line(points, { stroke, thick, opacity, dash } = {}) {
     const settings = { fill: "none", stroke, "stroke-width": thick, opacity, "stroke-linejoin": "round" };
-    this.#add("polyline", { points: points.map((point) => point.map(round).join(",")).join(" "), ...settings, "stroke-dasharray": dash?.join(" ") || null });
+    this.#add("polyline", {
+      points: points.map((point) => point.map(round).join(",")).join(" "),
+      ...settings,
+      "stroke-dasharray": dash?.join(" ") || null,
+    });
   }
 
   curve([x0, y0], [x1, y1], { stroke, thick, opacity } = {}) {
@@ -116,13 +141,21 @@ export class SvgPen {
     this.#add("path", { d, fill: "none", stroke, "stroke-width": thick, opacity });
   }
 
+  /** What is saved is drawn whole, so there is nothing to cut off. */
+  clip(x, y, width, height, draw) {
+    draw();
+  }
+
   image(source, x, y, width, height) {
     const settings = { x, y, width, height, preserveAspectRatio: "none", href: source.toDataURL("image/png") };
     this.#add("image", { ...settings, "image-rendering": "pixelated" });
   }
 
   #add(tag, settings, ...children) {
-    const known = Object.entries(settings).map(([name, value]) => [name, typeof value === "number" ? round(value) : value]);
+    const known = Object.entries(settings).map(([name, value]) => [
+      name,
+      typeof value === "number" ? round(value) : value,
+    ]);
     this.root.append(makeSvg(tag, Object.fromEntries(known), ...children));
   }
 
@@ -149,7 +182,7 @@ export function fitCanvas(canvas, width, height, sharp = devicePixelRatio || 1) 
 /** Download a drawing, { words, width, height, draw(pen) }: its name is made of the words. */
 export function savePng({ words, width, height, draw }) {
   const canvas = document.createElement("canvas");
-  const pen = fitCanvas(canvas, width, height, Math.min(SHARP, LARGEST / Math.max(width, height)));
+  const pen = fitCanvas(canvas, width, height, Math.min(SHARP, PNG_MOST / Math.max(width, height)));
   pen.rect(0, 0, width, height, { fill: readColors().panel });
   draw(pen);
   canvas.toBlob((blob) => saveBlob(fileName(words, "png"), blob), "image/png");
