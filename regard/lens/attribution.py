@@ -17,10 +17,12 @@ from torch import Tensor
 from regard.core.inputs import Inputs
 from regard.core.probe import Edit, Record
 from regard.errors import InputError
-from regard.lens.finding import ROWS, Answers, Finding, Tap, ask, choose_answers, record, score_answers
+from regard.lens.finding import Answers, Finding, Tap, ask, choose_answers, record, score_answers
 from regard.lens.look import Look
 
 Side = Literal["source", "target"]
+NODES = 8  # places of a piece of the way at which a gradient is taken
+FIRST = 4  # pieces that a way has at least
 
 
 @dataclass(frozen=True)
@@ -68,33 +70,87 @@ def integrated_gradients(
     *,
     side: Side | None = None,
     baseline: int | None = None,
-    steps: int = 32,
+    tolerance: float = 0.01,
+    most: int = 1024,
 ) -> Attribution:
     """Gradients along the straight way from a baseline to the text, times the way (Sundararajan et al. 2017).
 
-    The values of an answer add up to the difference between its scores on the text and on the baseline; `gap` is what
-    is missing, and shrinks with `steps` (of a Gauss-Legendre rule). Another baseline gives other values: unless given,
-    zeros stand for every vector that enters the first block; a token's number puts that token everywhere, positions
-    kept. The way leads through vectors that no text has. Other settings are those of `gradient_times_input`.
+    The values of an answer add up to the difference between its scores on the text and on the baseline, within
+    `tolerance` unless that takes more than `most` places on the way; `gap` is what is missing. Another baseline gives
+    other values: unless given, zeros stand for every vector that enters the first block; a token's number puts that
+    token everywhere, positions kept. The way leads through vectors that no text has. Other settings are those of
+    `gradient_times_input`.
     """
-    if steps < 1:
-        raise InputError(f"an integral of {steps} steps is none", "steps=32")
+    if not tolerance > 0:
+        raise InputError(f"tolerance: {tolerance} is not above 0", "tolerance=0.01")
     name, tokens = find_side(look, side)
     answers = choose_answers(look, positions)
     end = record(look, name)[name]
     start = torch.zeros_like(end) if baseline is None else read_baseline(look, name, baseline)
-    total = end.new_zeros(len(answers), *end.shape)
-    for places, shares in quadrature(steps):
-        way = (start + places.to(end)[:, None, None] * (end - start)).requires_grad_()
+    way = Way(look, name, answers, start, end)
+    values = way.integrate(tolerance, most)
+    return _attribution("integrated gradients", look, tokens, answers, values, way.score(1.0), way.score(0.0))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the way, what each token adds to each answer on it, and how much of the change that leaves out."""
+
+    first: float
+    last: float
+    values: Tensor  # (answers, time)
+    missing: Tensor  # (answers,)
+
+
+class Way:
+    """The straight way from a baseline's vectors, (time, width), to a text's."""
+
+    def __init__(self, look: Look, name: str, answers: Answers, start: Tensor, end: Tensor) -> None:
+        self.look, self.name, self.answers = look, name, answers
+        self.start, self.step = start, end - start
+        self.known: dict[float, Tensor] = {}
+        self.nodes, self.shares = (torch.from_numpy(each) for each in np.polynomial.legendre.leggauss(NODES))
+
+    def integrate(self, tolerance: float, most: int) -> Tensor:
+        """What each token adds to each answer on the whole way: (answers, time).
+
+        How much the scores change on a piece of the way is known, so each piece tells how exact its own integral is.
+        The worst is halved, over and over: close to a baseline of zeros a norm changes nearly all that it ever does.
+        """
+        pieces = [self.integrate_piece(n / FIRST, (n + 1) / FIRST) for n in range(FIRST)]
+        while NODES * len(pieces) < most:
+            missing = torch.stack([piece.missing for piece in pieces])  # (pieces, answers)
+            # errors of either sign may cancel by chance, so that their sum alone says too little
+            if float(torch.maximum(missing.sum(0).abs(), missing.norm(dim=0)).max()) <= tolerance:
+                break
+            worst = int(missing.abs().amax(1).argmax())
+            first, last = pieces[worst].first, pieces[worst].last
+            middle = (first + last) / 2
+            pieces[worst : worst + 1] = [self.integrate_piece(first, middle), self.integrate_piece(middle, last)]
+        return torch.stack([piece.values for piece in pieces]).sum(0)
+
+    def integrate_piece(self, first: float, last: float) -> Piece:
+        """A part of the way by a Gauss-Legendre rule."""
+        places = (first + (self.nodes + 1) / 2 * (last - first)).to(self.step)
+        shares = (self.shares / 2 * (last - first)).to(self.step)
+        vectors = (self.start + places[:, None, None] * self.step).requires_grad_()
         with torch.enable_grad():
-            scores = score_answers(look, ask(look, _standing(name, way), len(places)), answers)
-            for number, grad in enumerate(slopes(scores.sum(0), way)):
-                total[number] += torch.einsum("p,ptw->tw", shares.to(end), grad)
-    with torch.no_grad():
-        first = score_answers(look, ask(look, _standing(name, start[None])), answers)[0]
-        last = score_answers(look, ask(look), answers)[0]
-    values = (total * (end - start)).sum(-1)
-    return _attribution("integrated gradients", look, tokens, answers, values, last, first)
+            scores = score_answers(self.look, self.ask(vectors), self.answers).sum(0)
+            grads = [torch.einsum("p,ptw->tw", shares, grad) for grad in slopes(scores, vectors)]
+        values = (torch.stack(grads) * self.step).sum(-1)  # (answers, time)
+        missing = self.score(last) - self.score(first) - values.sum(-1)
+        return Piece(first, last, values, missing)
+
+    @torch.no_grad()
+    def score(self, place: float) -> Tensor:
+        """Every answer's score at a place between the baseline, 0, and the text, 1: (answers,)."""
+        if place not in self.known:
+            vectors = (self.start + place * self.step)[None]
+            self.known[place] = score_answers(self.look, self.ask(vectors), self.answers)[0]
+        return self.known[place]
+
+    def ask(self, vectors: Tensor) -> Tensor:
+        return ask(self.look, Edit({self.name: lambda _: vectors}), len(vectors))
 
 
 def slopes(scores: Tensor, vectors: Tensor) -> Iterator[Tensor]:
@@ -102,14 +158,6 @@ def slopes(scores: Tensor, vectors: Tensor) -> Iterator[Tensor]:
     for number, score in enumerate(scores):
         (grad,) = torch.autograd.grad(score, vectors, retain_graph=number + 1 < len(scores), materialize_grads=True)
         yield grad
-
-
-def quadrature(steps: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Places between 0 and 1 and their shares of an integral, a few at a time."""
-    places, shares = np.polynomial.legendre.leggauss(steps)
-    for first in range(0, steps, ROWS):
-        chosen = slice(first, first + ROWS)
-        yield torch.from_numpy((places[chosen] + 1) / 2), torch.from_numpy(shares[chosen] / 2)
 
 
 def find_side(look: Look, side: Side | None) -> tuple[str, list[str]]:
@@ -142,11 +190,6 @@ def read_baseline(look: Look, name: str, token: int) -> Tensor:
     else:
         ask(look, seen, inputs=replace(inputs, tokens=torch.full_like(inputs.tokens, token)))
     return seen[name][0]
-
-
-def _standing(name: str, vectors: Tensor) -> Edit:
-    """A probe that puts these vectors where the tokens' would be."""
-    return Edit({name: lambda _: vectors})
 
 
 def _attribution(

@@ -74,7 +74,9 @@ class Tap(Probe):
 
 def choose_answers(look: Look, positions: Sequence[int] | None = None) -> dict[int, int]:
     """What to ask about: what is right at each position that answers; where nothing is known, what the model says."""
-    if not look.targets or look.model.head is None or look.reading.output == "none" or look.logits.dim() > 2:
+    head = look.model.spec.head
+    answers = head is not None and head.answers != "vectors" and look.reading.output != "none"
+    if not look.targets or not answers or look.logits.dim() > 2:
         raise InputError("this model has no single answer to ask about at any position", "look.values('*')")
     strange = [place for place in positions or () if place not in look.targets]
     if strange:

@@ -94,7 +94,7 @@ def _weigh(look: Look, pattern: str) -> Importance:
         name: torch.stack([(value * grad).sum((0, 2, 3)) for value, grad in pieces]).sum(0).abs()
         for name, pieces in gradients.items()
     }
-    return Importance("gradient", 1, float(loss), found)
+    return Importance("gradient", 1, float(loss.detach()), found)
 
 
 def _find_heads(look: Look, pattern: str) -> dict[str, int]:

@@ -79,7 +79,11 @@ def gradient_through_time(
     with torch.enable_grad():
         loss = measure_loss(look, ask(look, tap), choose_answers(look, positions))[0]
         found = tap.gradients(loss)
-    return GradientThroughTime(float(loss), {name.removesuffix(".impulse"): found[name][0][1][0] for name in names})
+    gradients = {}
+    for name in names:
+        [(_, gradient)] = found[name]  # a recurrence is told its impulse once a call
+        gradients[name.removesuffix(".impulse")] = gradient[0]
+    return GradientThroughTime(float(loss.detach()), gradients)
 
 
 def hidden_jacobians(look: Look, path: str | None = None, *, layer: int = -1, position: int | None = None) -> Jacobians:
