@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -22,7 +23,8 @@ from regard.lens.look import Look
 
 Side = Literal["source", "target"]
 NODES = 8  # places of a piece of the way at which a gradient is taken
-FIRST = 4  # pieces that a way has at least
+QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)  # where the pieces of a way begin and end, to begin with
+FROM_ZEROS = (0.0, *(2.0**-power for power in (12, 10, 8, 6, 4)), *QUARTERS[1:])  # close to zeros norms change most
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,10 @@ def integrated_gradients(
 
     The values of an answer add up to the difference between its scores on the text and on the baseline, within
     `tolerance` unless that takes more than `most` places on the way; `gap` is what is missing. Another baseline gives
-    other values: unless given, zeros stand for every vector that enters the first block; a token's number puts that
-    token everywhere, positions kept. The way leads through vectors that no text has. Other settings are those of
-    `gradient_times_input`.
+    other values: unless given, zeros stand for every vector that enters the first block; a token's number, such as a
+    pad's or a mask's, puts that token everywhere, positions kept. The way leads through vectors that no text has, and
+    where a model has norms, nearly all of it happens close to the zeros: there a token is the better baseline, and
+    the quicker one. Other settings are those of `gradient_times_input`.
     """
     if not tolerance > 0:
         raise InputError(f"tolerance: {tolerance} is not above 0", "tolerance=0.01")
@@ -88,12 +91,12 @@ def integrated_gradients(
     end = record(look, name)[name]
     start = torch.zeros_like(end) if baseline is None else read_baseline(look, name, baseline)
     way = Way(look, name, answers, start, end)
-    values = way.integrate(tolerance, most)
+    values = way.integrate(FROM_ZEROS if baseline is None else QUARTERS, tolerance, most)
     return _attribution("integrated gradients", look, tokens, answers, values, way.score(1.0), way.score(0.0))
 
 
 @dataclass(frozen=True)
-class Piece:
+class Stretch:
     """A part of the way, what each token adds to each answer on it, and how much of the change that leaves out."""
 
     first: float
@@ -111,13 +114,13 @@ class Way:
         self.known: dict[float, Tensor] = {}
         self.nodes, self.shares = (torch.from_numpy(each) for each in np.polynomial.legendre.leggauss(NODES))
 
-    def integrate(self, tolerance: float, most: int) -> Tensor:
+    def integrate(self, bounds: Sequence[float], tolerance: float, most: int) -> Tensor:
         """What each token adds to each answer on the whole way: (answers, time).
 
         How much the scores change on a piece of the way is known, so each piece tells how exact its own integral is.
-        The worst is halved, over and over: close to a baseline of zeros a norm changes nearly all that it ever does.
+        The worst is halved, over and over.
         """
-        pieces = [self.integrate_piece(n / FIRST, (n + 1) / FIRST) for n in range(FIRST)]
+        pieces = [self.integrate_piece(first, last) for first, last in pairwise(bounds)]
         while NODES * len(pieces) < most:
             missing = torch.stack([piece.missing for piece in pieces])  # (pieces, answers)
             # errors of either sign may cancel by chance, so that their sum alone says too little
@@ -129,7 +132,7 @@ class Way:
             pieces[worst : worst + 1] = [self.integrate_piece(first, middle), self.integrate_piece(middle, last)]
         return torch.stack([piece.values for piece in pieces]).sum(0)
 
-    def integrate_piece(self, first: float, last: float) -> Piece:
+    def integrate_piece(self, first: float, last: float) -> Stretch:
         """A part of the way by a Gauss-Legendre rule."""
         places = (first + (self.nodes + 1) / 2 * (last - first)).to(self.step)
         shares = (self.shares / 2 * (last - first)).to(self.step)
@@ -139,7 +142,7 @@ class Way:
             grads = [torch.einsum("p,ptw->tw", shares, grad) for grad in slopes(scores, vectors)]
         values = (torch.stack(grads) * self.step).sum(-1)  # (answers, time)
         missing = self.score(last) - self.score(first) - values.sum(-1)
-        return Piece(first, last, values, missing)
+        return Stretch(first, last, values, missing)
 
     @torch.no_grad()
     def score(self, place: float) -> Tensor:

@@ -97,10 +97,12 @@ def mix_layers(look: Look, stack: Literal["encoder", "decoder"] | None = None) -
         raise InputError(f"this model has no {name}", "leave the stack out")
     layout = chosen.layout()
     names = [f"{name}.blocks.{number}.mix.weights" for number in range(len(layout))]
-    known = set(look.model.names())
+    known = set(look.model.names()) - set(look.model.alignments)  # what looks at a memory leads out of the stack
     for each, block in zip(names, layout, strict=True):
         if each not in known:
-            kind = "there is nothing" if block.mix is None else f"{block.mix.kind} has no attention weights"
+            kind = (
+                "there is no mixer" if block.mix is None else f"{block.mix.kind} has no weights among its own positions"
+            )
             raise InputError(f"{each}: {kind}, and one such layer breaks the chain", "a stack whose blocks all attend")
     weights = torch.stack([look.weights(each)[each].mean(0) for each in names])
     place = look.place(names[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,6 +41,10 @@ class GradientThroughTime(Finding):
         """(layers * directions, time)"""
         return {path: gradient.norm(dim=-1) for path, gradient in self.gradients.items()}
 
+    def as_json(self) -> dict[str, Any]:
+        """The norms; the gradients themselves would be megabytes."""
+        return {"loss": self.loss, "norms": {path: norms.tolist() for path, norms in self.norms.items()}}
+
 
 @dataclass(frozen=True)
 class Jacobians(Finding):
@@ -54,6 +59,10 @@ class Jacobians(Finding):
     def norms(self) -> Tensor:
         """The largest factor by which a small change at k reaches t: (time,)."""
         return torch.linalg.matrix_norm(self.matrices, ord=2)
+
+    def as_json(self) -> dict[str, Any]:
+        """The norms; the matrices themselves would be megabytes."""
+        return {"path": self.path, "layer": self.layer, "position": self.position, "norms": self.norms.tolist()}
 
 
 @dataclass(frozen=True)

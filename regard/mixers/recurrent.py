@@ -91,7 +91,7 @@ class RecurrentState(State):
 
 
 @dataclass(frozen=True)
-class Reading:
+class Passage:
     """All that a recurrence reads in one call; each row's real tokens come first."""
 
     x: Tensor  # (rows, time, inputs)
@@ -100,19 +100,19 @@ class Reading:
     impulse: Tensor | None  # (rows, time, layers * directions * size); None: nobody looks inside
     earlier: Tensor | None = None
 
-    def turn(self) -> Reading:
+    def turn(self) -> Passage:
         """The same from the end to the beginning."""
         impulse = None if self.impulse is None else reverse(self.impulse, self.lengths)
         return replace(self, x=reverse(self.x, self.lengths), impulse=impulse)
 
-    def part(self, apart: bool, size: int) -> tuple[Reading, Reading]:
+    def part(self, apart: bool, size: int) -> tuple[Passage, Passage]:
         """What each of two directions reads: all of the channels, or its own half of them where they stay `apart`."""
         left, right = self.x.chunk(2, -1) if apart else (self.x, self.x)
         ahead, back = (tuple(piece[:, side::2] for piece in self.carry) for side in (0, 1))
         first = second = None
         if self.impulse is not None:
             first, second = (side.flatten(2) for side in self.impulse.unflatten(-1, (-1, 2, size)).unbind(3))
-        return Reading(left, ahead, self.lengths, first), Reading(right, back, self.lengths, second)
+        return Passage(left, ahead, self.lengths, first), Passage(right, back, self.lengths, second)
 
 
 class Bridge(nn.Module):
@@ -192,7 +192,7 @@ class Recurrence(Mixer):
         earlier = state.earlier if isinstance(state, RecurrentState) else None
         see = view.watcher(self.path, *self.names)
         impulse = self.ask_impulse(view, carry) if see else None
-        values, carry = self.run(Reading(mask.align(x), carry, lengths, impulse, earlier))
+        values, carry = self.run(Passage(mask.align(x), carry, lengths, impulse, earlier))
         y = values["hidden"][..., -self.directions * self.size :]
         if isinstance(state, RecurrentState):
             state.carry = carry
@@ -222,7 +222,7 @@ class Recurrence(Mixer):
             show(view, self.path, name, value)
         return hidden[:, -self.directions :].transpose(1, 2).flatten(2)
 
-    def run(self, given: Reading) -> tuple[Values, Carry]:
+    def run(self, given: Passage) -> tuple[Values, Carry]:
         """All positions, in the direction that the spec names."""
         if self.spec.direction == "backward":
             return self.run_back(self.cell, given)
@@ -234,7 +234,7 @@ class Recurrence(Mixer):
         pieces = (torch.stack(both, 2).flatten(1, 2) for both in zip(carry, ending, strict=True))
         return {name: self.interleave(value, others[name]) for name, value in values.items()}, tuple(pieces)
 
-    def run_back(self, cell: Cell, given: Reading) -> tuple[Values, Carry]:
+    def run_back(self, cell: Cell, given: Passage) -> tuple[Values, Carry]:
         values, carry = self.unroll(cell, given.turn())
         return {name: reverse(value, given.lengths) for name, value in values.items()}, carry
 
@@ -243,7 +243,7 @@ class Recurrence(Mixer):
         layers = (value.unflatten(-1, (-1, self.size)) for value in (ahead, back))
         return torch.stack(list(layers), 3).flatten(2)  # (rows, time, layers * directions * size)
 
-    def unroll(self, cell: Cell, given: Reading) -> tuple[Values, Carry]:
+    def unroll(self, cell: Cell, given: Passage) -> tuple[Values, Carry]:
         """All positions through a cell. With a skip, as many at once as it reaches back: what they need is known."""
         skip, x, carry, lengths = self.spec.skip, given.x, given.carry, given.lengths
         if skip is None:

@@ -98,10 +98,12 @@ def test_each_stack_of_a_translator_has_its_own() -> None:
 
 
 def test_a_chain_that_is_broken_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match=r"decoder\.blocks\.0\.mix\.weights: recurrent has no attention weights"):
+    with pytest.raises(InputError, match=r"decoder\.blocks\.0\.mix\.weights: recurrent has no weights among its own"):
         attention_rollout(look_at(build("lstm", depth=1)))
-    with pytest.raises(InputError, match=r"decoder\.blocks\.0\.mix\.weights: mamba has no attention"):
+    with pytest.raises(InputError, match=r"decoder\.blocks\.0\.mix\.weights: mamba has no weights among its own"):
         attention_flow(look_at(build("hybrid", depth=3, heads=2, every=2)))
+    with pytest.raises(InputError, match=r"decoder\.blocks\.0\.mix\.weights: attentive has no weights among its own"):
+        attention_rollout(look_at(build("bahdanau", depth=1), source=SOURCE))
     look = look_at(build("gpt2", depth=1, heads=2))
     with pytest.raises(InputError, match="there are 6 positions, counted from 0, and 6 is asked for"):
         attention_flow(look, [6])
