@@ -298,7 +298,7 @@ def small_bert(words: Tokenizer, **settings: Any) -> Model:
 
 def test_a_filler_is_asked_at_its_masks_or_everywhere() -> None:
     words = TokenizerSpec.parse({"pieces": "wordpiece", "vocabulary": 80}).train(TEXTS, ["[MASK]"])
-    filler = Filler(small_bert(words), words)
+    filler = Filler(small_bert(words, head="masking"), words)
     look = filler.look("the [MASK] sleeps")
     [guess] = look.predictions(4)
     assert look.tokens[guess.position or 0] == "[MASK]"
