@@ -193,7 +193,9 @@ class Recurrence(Mixer):
         see = view.watcher(self.path, *self.names)
         impulse = self.ask_impulse(view, carry) if see else None
         values, carry = self.run(Passage(mask.align(x), carry, lengths, impulse, earlier))
-        y = values["hidden"][..., -self.directions * self.size :]
+        y = values["hidden"]
+        if impulse is not None:  # in the open, the lower layers' stand before the last one's
+            y = y[..., -self.directions * self.size :]
         if isinstance(state, RecurrentState):
             state.carry = carry
             if earlier is not None:
