@@ -60,14 +60,13 @@ def weigh_heads(looks: Look | Sequence[Look], pattern: str = "*.context") -> Imp
 
 @torch.no_grad()
 def _ablate(look: Look, pattern: str) -> Importance:
-    names = _find_heads(look, pattern)
     answers = choose_answers(look)
     whole = measure_loss(look, ask(look), answers)
     found = {}
-    for name, heads in names.items():
+    for name, value in record(look, *find_names(look, pattern)).items():
         changes = [
             measure_loss(look, ask(look, _without(name, batch), len(batch)), answers) - whole
-            for batch in torch.arange(heads).split(ROWS)
+            for batch in torch.arange(_count_heads(name, value[None])).split(ROWS)
         ]
         found[name] = torch.cat(changes)
     return Importance("ablation", 1, float(whole), found)
@@ -85,10 +84,12 @@ def _without(name: str, heads: Tensor) -> Edit:
 
 
 def _weigh(look: Look, pattern: str) -> Importance:
-    names = _find_heads(look, pattern)
-    tap = Tap(*names)
+    answers = choose_answers(look)
+    tap = Tap(*find_names(look, pattern))
     with torch.enable_grad():
-        loss = measure_loss(look, ask(look, tap), choose_answers(look))[0]
+        loss = measure_loss(look, ask(look, tap), answers)[0]
+        for name, pieces in tap.record.pieces.items():
+            _count_heads(name, pieces[0])
         gradients = tap.gradients(loss)
     found = {
         name: torch.stack([(value * grad).sum((0, 2, 3)) for value, grad in pieces]).sum(0).abs()
@@ -97,14 +98,11 @@ def _weigh(look: Look, pattern: str) -> Importance:
     return Importance("gradient", 1, float(loss.detach()), found)
 
 
-def _find_heads(look: Look, pattern: str) -> dict[str, int]:
-    """The names of heads, and how many each has."""
-    names = find_names(look, pattern)
-    values = record(look, *names)
-    flat = [name for name in names if values[name].dim() != 3]
-    if flat:
-        raise InputError(f"{flat[0]} has no heads to take away", "a pattern of attention's contexts: *.context")
-    return {name: values[name].shape[0] for name in names}
+def _count_heads(name: str, value: Tensor) -> int:
+    """How many heads a value has, which is (rows, heads, time, size)."""
+    if value.dim() != 4:
+        raise InputError(f"{name} has no heads to take away", "a pattern of attention's contexts: *.context")
+    return value.shape[1]
 
 
 def _average(method: str, each: Sequence[Importance]) -> Importance:
