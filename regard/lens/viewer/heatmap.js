@@ -7,7 +7,7 @@ import { paint, shadeOf } from "./shade.js";
 
 const CELL_MOST = 52; // of a cell, in pixels
 const GAPS = 9; // from this size on, cells stand apart
-const NUMBERS = 27; // from this size on, there is room for a number
+const NUMBERS = 21; // from this size on, there is room for a number
 const DOTS = 8;
 const SLANT = 17; // from this width on, the words above stand aslant, below it upright
 const FOOT = 40; // the legend's place
@@ -83,7 +83,7 @@ export function drawMap(pen, weights, layout, look, at, focus) {
   pen.clip(left - 1, top - 1, across, down + 1, () => {
     // what stands between the cells: where they are white, one still sees where the map ends
     pen.rect(place.x(0) - 1, place.y(0) - 1, weights.columns * cell + 1, weights.rows * cell + 1, {
-      fill: look.colors.line,
+      fill: look.colors.grid,
     });
     drawCells(pen, weights, layout, look, seen, place);
     drawFocus(pen, weights, layout, look, place, focus);
@@ -129,7 +129,7 @@ function drawCell(pen, { values, columns, top }, cell, look, x, y, row, column, 
     const text = (100 * value).toFixed(0);
     if (text !== "0" && text !== "-0")
       pen.text(x + edge / 2, y + edge / 2, text.replace("-", "−"), {
-        size: 11,
+        size: cell >= 27 ? 11 : 10,
         align: "center",
         fill: look.shades.inks[shade],
       });

@@ -140,7 +140,7 @@ class Look {
   makeFoot() {
     const { maps } = this;
     const exact = "The numbers are exact, as the model computed them (float32).";
-    const rough = `Weights are drawn from rounded values, off by ${percent(maps.error)} of their map's largest at most.`;
+    const rough = `Weights are drawn from rounded values, off by at most ${percent(maps.error)} of a map's largest.`;
     const where = ' Small ones are off by less. Exact ones: look.save("look.npz").';
     return make(
       "p",
