@@ -163,7 +163,7 @@ function drawFocus(pen, { rows, columns }, { cell }, { colors }, place, { row, c
 function drawRowLabels(
   pen,
   { rowAxis },
-  { left, top, side, cell, size, step, width, height },
+  { left, top, side, cell, size, step, height },
   { colors },
   seen,
   place,

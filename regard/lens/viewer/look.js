@@ -99,7 +99,7 @@ class Look {
       this.chooseUnit(unit),
     );
     const scale = makeSelect("Shades", SCALES, store.values.scale, (chosen) => store.set({ scale: chosen }));
-    const help = make(
+    this.help = make(
       "details",
       { class: "keys" },
       make("summary", {}, "Keys"),
@@ -115,7 +115,7 @@ class Look {
       this.headStep.element,
       maps.haveWords ? this.unitSwitch.element : null,
       scale.element,
-      help,
+      this.help,
     ];
     return make("div", { class: "tools" }, make("div", { class: "tool-line" }, tools), this.readout);
   }
@@ -298,7 +298,7 @@ class Look {
       "+": () => this.map.zoom(1.5),
       "-": () => this.map.zoom(1 / 1.5),
       w: () => this.maps.haveWords && this.chooseUnit(this.store.values.unit === "tokens" ? "words" : "tokens"),
-      Escape: () => this.store.set({ row: null, column: null, locked: false, predicted: null, shown: null }),
+      Escape: () => this.clear(),
     };
     if (!onGrid) return always;
     const { columns } = this.store.values.weights ?? { columns: 1 };
@@ -320,6 +320,11 @@ class Look {
     const go = (place, by, count) => (place === null ? 0 : Math.min(count - 1, Math.max(0, place + by)));
     this.store.set({ row: go(row, down, weights.rows), column: go(column, across, weights.columns) });
     this.map.focus();
+  }
+
+  clear() {
+    this.help.open = false;
+    this.store.set({ row: null, column: null, locked: false, predicted: null, shown: null });
   }
 
   hold() {

@@ -3,7 +3,7 @@
 import { make, replace } from "./dom.js";
 import { drawMap, layoutMap, rememberImage } from "./heatmap.js";
 import { headLabel, strongest } from "./maps.js";
-import { digitsOf, percent, plural, show } from "./number.js";
+import { digitsOf, plural, show } from "./number.js";
 import { makePanel, makeShares } from "./panel.js";
 import { fitCanvas, readColors, savePng, saveSvg, shorten } from "./pen.js";
 import { fileName, saveText, toCsv } from "./save.js";
@@ -149,7 +149,7 @@ export class MapView {
     if (changed.has("weights") || changed.has("scale")) this.#repaint();
     else if (changed.has("row") || changed.has("column") || changed.has("locked")) this.#draw();
     if (changed.has("moved")) this.#reveal();
-    if (changed.has("weights") || changed.has("unit")) this.#panel.refresh();
+    if (changed.has("weights") || (changed.has("locked") && values.locked)) this.#panel.refresh();
     this.#tell(values);
   }
 
@@ -295,7 +295,8 @@ export class MapView {
       );
       return make("tr", {}, make("th", { scope: "row" }, make("bdi", {}, shorten(label, 160))), numbers);
     });
-    const caption = `Rows ${top} to ${bottom - 1} of ${rows}, columns ${left} to ${right - 1} of ${columns}`;
+    const seen = `Rows ${top} to ${bottom - 1} of ${rows}, columns ${left} to ${right - 1} of ${columns}`;
+    const caption = exact ? seen : `${seen}, rounded`;
     const table = make(
       "table",
       {},
