@@ -94,10 +94,10 @@ export class CanvasPen {
     this.context.restore();
   }
 
-  /** The pixels of another canvas, each as a sharp rectangle. part: [x, y, width, height] of it. */
-  image(source, x, y, width, height, part = [0, 0, source.width, source.height]) {
+  /** The pixels of another canvas, each as a sharp rectangle. */
+  image(source, x, y, width, height) {
     this.context.imageSmoothingEnabled = false;
-    this.context.drawImage(source, ...part, x, y, width, height);
+    this.context.drawImage(source, x, y, width, height);
   }
 }
 
