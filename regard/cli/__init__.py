@@ -29,6 +29,7 @@ for name in (
     "retrieve",
     "evaluate",
     "look",
+    "inspect",
     "settings",
     "exchange",
 ):  # in the order in which help lists their verbs

@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+TOLD = (".html", ".json")  # what is predicted is written there too
+
+
 def keep(look: Look, path: Path, best: int = 5) -> Path:
     """Write a look, whole or not at all; the path."""
     write = WRITERS.get(path.suffix.lower())
     if write is None:
         raise InputError(f"{path}: a look can't be written as {path.suffix or 'a file without an ending'}", endings())
     check_file(path)
-    if not look.maps():
-        raise InputError(
-            "there are no attention weights to write: " + explain_blindness(look),
-            "look.values('*') has all that it computes",
-        )
+    seen = look.maps() or (path.suffix.lower() in TOLD and look.predictions(1)) or path.suffix.lower() == ".npz"
+    if not seen:
+        raise InputError(f"there are no attention weights to write: {explain_blindness(look)}", "another model or text")
     put(path, write(look, best))
     return path
 
@@ -54,12 +55,14 @@ def make_figure(look: Look, best: int = 5) -> Figure:
     """A look as the viewer takes it."""
     maps, arrays = [], {}
     weights = look.weights() if look.maps() else {}
+    importance = weigh_maps(look) if weights else {}
     for place in look.maps():
         array = weights[place.name].cpu().numpy()
         arrays[place.name] = array
-        maps.append(
-            {**vars(place), "heads": array.shape[0], "array": place.name, "summary": summarise(look, place, weights)}
-        )
+        summary = summarise(look, place, weights)
+        for told, worth in zip(summary, importance.get(place.name, []), strict=False):
+            told["importance"] = worth
+        maps.append({**vars(place), "heads": array.shape[0], "array": place.name, "summary": summary})
     data = {
         "title": look.reading.text,
         "model": look.made_by,
@@ -68,6 +71,17 @@ def make_figure(look: Look, best: int = 5) -> Figure:
         "predictions": [as_plain(prediction) for prediction in look.predictions(best)],
     }
     return Figure("look", data, arrays)
+
+
+def weigh_maps(look: Look) -> dict[str, list[float]]:
+    """How much each head matters for what the model says here, by gradient; nothing where that can't be told."""
+    from regard.lens.importance import weigh_heads
+
+    try:
+        found = weigh_heads(look).heads
+    except InputError:  # no answer to ask about, or no head that can be weighed
+        return {}
+    return {name.replace(".context", ".weights"): worth.tolist() for name, worth in found.items()}
 
 
 def summarise(look: Look, place: AttentionMap, weights: dict[str, Tensor]) -> list[dict[str, float]]:
@@ -119,14 +133,16 @@ def _json(look: Look, best: int) -> bytes:
 
 
 def _npz(look: Look, best: int) -> bytes:
+    """Exact arrays by their names: what the look is about; of a look at everything, the weights."""
     content = io.BytesIO()
-    arrays = {name: weights.cpu().numpy() for name, weights in look.weights().items()}
-    axes = {
-        f"axis.{axis}": np.array(given["tokens"])
-        for axis, given in make_figure(look).data["axes"].items()
-        if "tokens" in given
-    }
-    np.savez_compressed(content, allow_pickle=False, **arrays, **axes)
+    found = look.weights() if look.patterns == ("*",) and look.maps() else look.values()
+    if isinstance(look, WordLook):
+        found = look.weights()
+    arrays = {name: value.float().cpu().numpy() for name, value in found.items()}
+    for axis in ("target", "written", "source"):
+        if look.strip(axis) is not None:
+            arrays[f"axis.{axis}"] = np.array(look.label(axis))
+    np.savez_compressed(content, allow_pickle=False, **arrays)
     return content.getvalue()
 
 
