@@ -217,9 +217,11 @@ class Look {
     const map = this.maps.groups[group].maps[l];
     this.wanted = `${group} ${l} ${h} ${unit}`;
     const mine = this.wanted;
+    this.root.setAttribute("aria-busy", "true");
     const weights = await this.maps.weights(map, h, unit);
     if (mine !== this.wanted) return;
     this.present = mine;
+    this.root.removeAttribute("aria-busy");
     const { row, column } = this.store.values;
     const inside = (place, count) => (place !== null && place < count ? place : null);
     this.store.set({ weights, row: inside(row, weights.rows), column: inside(column, weights.columns) });
@@ -227,6 +229,7 @@ class Look {
 
   /** Say, once, that something of the page can't be read; what can be is still shown. */
   fail(error) {
+    this.root.removeAttribute("aria-busy");
     if (!this.failed)
       this.root.prepend(make("p", { class: "failure", role: "alert" }, `Something can't be shown: ${error.message}`));
     this.failed = true;
