@@ -49,7 +49,7 @@ export function quote(text, settings = {}) {
 
 /** Text whose control signs and marks of direction are seen instead of obeyed. */
 export function visible(text) {
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]|\p{Cs}/gu, (sign) => {
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff]|\p{Cs}/gu, (sign) => {
     const code = sign.codePointAt(0);
     if (code === 0x09) return "⇥";
     if (code === 0x0a) return "⏎";
