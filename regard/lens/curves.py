@@ -53,6 +53,7 @@ class Curves:
     logged: Course = field(default_factory=Course)
     series: dict[str, Series] = field(default_factory=dict)  # loss, rate, gradient, tokens_per_second, costs by name
     steps: int = 1  # that a point stands for; the last may stand for fewer
+    speed: float | None = None  # tokens a second, over all steps
     evaluated: Course = field(default_factory=Course)
     measures: dict[str, Series] = field(default_factory=dict)  # of evaluations
     best: list[bool] = field(default_factory=list)  # which of them were better than all before
@@ -83,6 +84,7 @@ def read_curves(history: History, points: int = POINTS) -> Curves:
     for name in LOGGED:
         found.series[name] = _summarise([[_read(entry, name) for entry in group] for group in groups])
     found.series["tokens_per_second"] = _measure_speed(groups)
+    found.speed = _measure_speed([steps]).value[0]
     for name in costs:
         found.series[f"costs.{name}"] = _summarise([[_read_costs(entry).get(name) for entry in one] for one in groups])
     found.series = {name: one for name, one in found.series.items() if any(value is not None for value in one.value)}
