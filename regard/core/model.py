@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Never, Self, cast
 
@@ -23,7 +24,7 @@ from regard.core.inputs import Extras, Inputs
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, Part
 from regard.core.padding import Valid, check_valid
-from regard.core.probe import Probe, join_probes
+from regard.core.probe import Probe, Sight, join_probes
 from regard.core.spec import HeadSpec, InitSpec, Spec, build_optional
 from regard.core.stack import Stack, StackSpec
 from regard.core.state import Group, Memory, Progress
@@ -59,6 +60,7 @@ class Model(nn.Module):
 
         For whoever hands the model to others and must not depend on what they pass on: a task can't forget it.
         """
+        probe.begin(Sight(self._sights))
         before, self.watcher = self.watcher, probe
         try:
             yield
@@ -127,7 +129,8 @@ class Model(nn.Module):
             memory = memory.serve(rows)
         elif self.encoder is not None:
             raise InputError("this model translates from a memory", "start(rows, encode(source))")
-        view = View(Mask(rows, 0, device=self.device), memory=memory, room=room, dtype=self.dtype)
+        mask = Mask(rows, 0, device=self.device)
+        view = View(mask, memory=memory, probe=self.watcher, room=room, dtype=self.dtype)
         return Progress(blocks=stack.start(rows, view), memory=memory)
 
     def step(
@@ -155,6 +158,13 @@ class Model(nn.Module):
     def advance(self, inputs: Tensor | Inputs, state: Progress) -> Tensor:
         """Feed a chunk, (rows, time), and move the state on; the features of all of it: (rows, time, width)."""
         return self._read(Inputs.of(inputs), state)[0]
+
+    def rerun(self, stack: Literal["encoder", "decoder"], number: int, x: Tensor, inputs: Inputs) -> Tensor:
+        """One block again, from what entered it: (batch, time, width). For whoever asks for more of a call later."""
+        main = self.encoder if stack == "encoder" else self.decoder
+        if main is None:
+            raise InputError(f"this model has no {stack}")
+        return main.rerun(number, x, self._view(main, inputs))
 
     def _read(self, inputs: Inputs, state: Progress) -> tuple[Tensor, View]:
         stack = self._steppable()
@@ -216,6 +226,16 @@ class Model(nn.Module):
         """The type of its weights, in which it also remembers; a packed weight has another, and says nothing."""
         return next((p.dtype for p in self.parameters() if p.is_floating_point()), torch.float32)
 
+    def names(self) -> tuple[str, ...]:
+        """All that a probe can see in it, in the order of its parts: `decoder.blocks.0.mix.weights`, …"""
+        parts = ((module.path, module.names) for module in self.modules() if isinstance(module, Part))
+        found = [f"{path}.{name}" for path, names in parts for name in names]
+        return tuple(dict.fromkeys([*found, *(["head.logits"] if self.head is not None else [])]))
+
+    @cached_property
+    def _sights(self) -> frozenset[str]:
+        return frozenset(self.names())
+
     @property
     def alignments(self) -> tuple[str, ...]:
         """Names under which a probe sees what the decoder looks at in the memory."""
@@ -251,7 +271,7 @@ class Model(nn.Module):
         y = self.head(x, view)
         if view.mask.documents is not None and y.dim() < x.dim():
             raise InputError("the head gives one answer a row, and these rows pack documents", "one document a row")
-        return y
+        return view.see("head", "logits", y)
 
     def _view(self, stack: Stack, inputs: Inputs, state: Progress | None = None) -> View:
         rows, time = stack.measure(inputs)
@@ -265,7 +285,10 @@ class Model(nn.Module):
             memory = state.memory
         past = 0 if state is None else state.past
         mask = Mask(rows, time, inputs.valid, past, inputs.tokens.device, inputs.documents)
-        return View(mask, memory, join_probes(inputs.probe, self.watcher), inputs.extras, dtype=self.dtype)
+        probe = join_probes(inputs.probe, self.watcher)
+        if probe is not None:
+            probe.begin(Sight(self._sights, mask, state is None))
+        return View(mask, memory, probe, inputs.extras, dtype=self.dtype)
 
     def _recall(self, memory: Memory | Inputs | None, rows: int) -> Memory | None:
         """What the rows of a call look at, read by the encoder now if it wasn't before."""

@@ -15,7 +15,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -252,6 +252,16 @@ class Tokenizer:
         """Each number's piece."""
         return [self.engine.id_to_token(number) or UNKNOWN for number in numbers]
 
+    def spell(self, numbers: Sequence[int]) -> list[str]:
+        """Each number's piece as people read it: bytes as the letters that they make, and a space before as ▁."""
+        if not isinstance(self.engine.decoder, decoders.ByteLevel):
+            return self.pieces(numbers)
+        controls = self.controls
+        return [
+            piece if number in controls else _letters(piece)
+            for number, piece in zip(numbers, self.pieces(numbers), strict=True)
+        ]
+
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """Texts, special tokens left out."""
         if any(isinstance(row, int) for row in rows):
@@ -295,6 +305,27 @@ class Tokenizer:
         if strange:
             raise DataError(f"{name}: {strange[0]} isn't a part of our tokenizers")
         return cls(engine, dropout).named()
+
+
+@cache
+def _byte_of() -> dict[str, int]:
+    """The byte behind each letter of the library's byte-level alphabet: its own, or one that has no letter, in turn."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(256 + n): byte for n, byte in enumerate(hidden)}
+
+
+def _letters(piece: str) -> str:
+    """A piece of a byte-level alphabet as text; bytes that are no letter by themselves as numbers."""
+    table = _byte_of()
+    if any(letter not in table for letter in piece):
+        return piece  # a token that was added as it is
+    content = bytes(table[letter] for letter in piece)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return "".join(f"<{byte:02X}>" for byte in content)
+    return f"▁{text[1:]}" if text.startswith(" ") else text
 
 
 def plain(encoding: Encoding, controls: AbstractSet[int], unknown: int) -> list[int]:

@@ -68,7 +68,7 @@ class AttentiveState(State):
 
 
 class AttentiveRecurrence(Mixer):
-    names = ("weights",)
+    names = ("query", "weights", "context")
     recalls = True
 
     def __init__(self, spec: Attentive, width: int) -> None:
@@ -137,7 +137,9 @@ class AttentiveRecurrence(Mixer):
     def attend(
         self, query: Tensor, positions: Tensor, memory: Memory, state: AttentiveState, see: See | None
     ) -> Tensor:
-        """The weighted mean of the memory: (rows, queries, memory's width)."""
+        """The weighted mean of the memory: (rows, queries, memory's width). There is one head."""
+        if see:
+            query = see("query", query[:, None])[:, 0]
         positions = memory.fold(positions.expand(query.shape[:2]))
         scores = memory.unfold(self.score(memory.fold(query), *state.keys.tensors, positions))  # (rows, queries, keys)
         valid = memory.valid
@@ -145,8 +147,9 @@ class AttentiveRecurrence(Mixer):
             valid = valid.repeat_interleave(memory.fan, 0)[:, None]
         weights = weigh(scores, valid, self.spec.hard).to(memory.states.dtype)
         if see:
-            weights = see("weights", weights[:, None])[:, 0]  # one head
-        return memory.unfold(memory.fold(weights) @ memory.states)
+            weights = see("weights", weights[:, None])[:, 0]
+        context = memory.unfold(memory.fold(weights) @ memory.states)
+        return see("context", context[:, None])[:, 0] if see else context
 
     def read(self, *vectors: Tensor) -> Tensor:
         """tanh(W [hidden; context]), or the larger of each pair (Bahdanau's maxout)."""

@@ -29,6 +29,7 @@ from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import SEPARATOR, Tokenizer, plain
 from regard.decode.pipeline import Pipeline
+from regard.decode.reading import Output, Reading, Strip
 from regard.errors import InputError, SpecError
 from regard.tasks.entropy import cross_entropy
 from regard.tasks.example import Example, format_share
@@ -193,7 +194,6 @@ class ClassificationTask(Task[ClassificationBatch]):
         return {name: value for name, value in found.items() if not isinstance(value, dict)}
 
 
-Output = Literal["softmax", "sigmoid", "none"]
 PROBLEMS: dict[str, Output] = {
     "single_label_classification": "softmax",
     "multi_label_classification": "sigmoid",
@@ -314,6 +314,24 @@ class Classifier(Pipeline):
         firsts = tokenizer.encode([text for text, _ in texts])
         seconds = tokenizer.encode([second for _, second in texts])
         return [arrange(one, two, tokenizer) for one, two in zip(firsts, seconds, strict=True)]
+
+    def lay_out(self, text: str, target: str | None = None) -> Reading:
+        """A text, or a pair of texts where the second one is given as the target; the row has one answer."""
+        check_text(text, "look(text)")
+        row = self._rows([(text, target or "")])[0]
+        strip = Strip.of(self.lexicon.tokenizer, row[0])
+        if all(strip.special):
+            raise InputError(f"there is nothing to look at in {text!r}: it has no tokens", "a text with words")
+        inputs = collect([row], [0], self.lexicon.tokenizer.pad).inputs
+        labels = self.lexicon.labels
+        return Reading(
+            inputs,
+            strip,
+            targets={0: None},
+            spell=lambda found: [labels[n] for n in found],
+            output=self.output,
+            text=text,
+        )
 
     def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
         """Every measure on samples with their labels."""

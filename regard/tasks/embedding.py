@@ -20,13 +20,14 @@ from regard.core.model import Model, ModelSpec
 from regard.core.spec import Positive
 from regard.data.batches import BatchSpec
 from regard.data.column import ColumnSpec
-from regard.data.given import check_texts
+from regard.data.given import check_text, check_texts
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import Tokenizer
-from regard.decode.pipeline import Pipeline
+from regard.decode.pipeline import Pipeline, refuse_target
+from regard.decode.reading import Reading, Strip
 from regard.errors import InputError
 from regard.tasks.example import Example
 from regard.tasks.measures import ratio
@@ -194,6 +195,16 @@ class Embedder(Pipeline):
             states = self.model.features(inputs).float()
             found |= dict(zip(group, self.recipe.vector(states, inputs.real).cpu(), strict=True))
         return torch.stack([found[n] for n in range(len(rows))])
+
+    def lay_out(self, text: str, target: str | None = None) -> Reading:
+        """A text as it is read for its vector; no position answers anything."""
+        refuse_target(self, target)
+        check_text(text, "look(text)")
+        [row] = self._rows(self.recipe.prepared([text], None), cut=False)
+        strip = Strip.of(self.tokenizer, row)
+        if all(strip.special):
+            raise InputError(f"there is nothing to look at in {text!r}: it has no tokens", "a text with words")
+        return Reading(Inputs.pad([row], self.tokenizer.pad), strip, text=text)
 
     def _rows(self, texts: Sequence[str], cut: bool) -> list[list[int]]:
         longest = self._longest
