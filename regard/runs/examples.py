@@ -18,12 +18,14 @@ from regard.data.sample import FormSpec, Sample
 from regard.data.spool import read_spool
 from regard.decode.pipeline import Pipeline
 from regard.errors import CheckpointError, InputError, RegardError, RegardWarning
+from regard.lens.look import Look
 from regard.runs.listing import UNREADABLE, explain, read_object
 from regard.runs.load import load_bundle
 from regard.runs.resolve import split_noun
 from regard.tasks.example import Example
 from regard.tasks.task import TaskSpec
 
+SHORT = 40  # tokens of a sample that is looked at unasked
 KEPT: tuple[Split, ...] = ("validation", "test")  # splits that samples are taken of, the first that there is
 
 
@@ -34,6 +36,7 @@ class Asked:
     roles: tuple[str, str, str] = ("given", "expected", "answer")
     split: str = ""  # where the samples come from
     examples: list[Example] = field(default_factory=list)  # of samples, then of texts
+    looks: list[Look] = field(default_factory=list)  # at the texts, or at a sample that is short enough
     notes: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
@@ -56,6 +59,7 @@ def ask_run(noun: str, count: int, texts: Sequence[str]) -> Asked:
     samples += _make_samples(task, texts, found.notes)
     with note_warnings(found.notes):
         found.examples = _demonstrate(task, pipeline, samples, found.notes)
+        found.looks = _look_at(pipeline, texts, found.notes) if texts else _look_at_some(pipeline, found.examples)
     if samples and not found.examples and not found.notes:
         found.notes.append(f"no samples: {task.kind} shows none")
     return found
@@ -102,6 +106,30 @@ def _demonstrate(task: TaskSpec, pipeline: Pipeline, samples: Sequence[Sample], 
             notes.append(f"no answer for {asked[:60]!r}: {error.message}")
             return []
     return [example for sample in samples for example in _demonstrate(task, pipeline, [sample], notes)]
+
+
+def _look_at(pipeline: Pipeline, texts: Sequence[str], notes: list[str]) -> list[Look]:
+    """A look at each text; why there is none, where nothing attends or a text can't be read."""
+    found = []
+    for text in texts:
+        try:
+            look = pipeline.look(text)
+            if not look.maps():
+                notes.append("no attention to look at: nothing in this model attends")
+                return []
+            found.append(look)
+        except RegardError as error:
+            notes.append(f"no look at {text[:60]!r}: {error.message}")
+    return found
+
+
+def _look_at_some(pipeline: Pipeline, examples: Sequence[Example]) -> list[Look]:
+    """A look at the first sample that fits on a screen, where nobody has chosen a text."""
+    for example in examples:
+        found = _look_at(pipeline, [" ".join(example.given) if example.aligned else example.given[0]], [])
+        if found and len(found[0].tokens) <= SHORT:
+            return found
+    return []
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ class RunReport:
         """What a page shows, from what matters most on."""
         found = [make_summary(self), make_curves(self.runs), make_evaluations(self.runs)]
         found += [make_samples(self)] if self.asked else []
-        return [*found, make_settings(self.runs)]
+        return [*found, *make_looks(self), make_settings(self.runs)]
 
     def page(self) -> str:
         """One whole HTML file."""
@@ -253,6 +253,17 @@ def make_samples(report: RunReport) -> Figure:
     return Figure(
         "samples", {"runs": report.labels, "groups": list(groups.values()), "splits": list(splits), "notes": notes}
     )
+
+
+def make_looks(report: RunReport) -> list[Figure]:
+    """What each model looked at in each text: the runs of a text one after the other."""
+    found = [(run.label, look) for run, one in zip(report.runs, report.asked, strict=False) for look in one.looks]
+    order = list(dict.fromkeys(look.reading.text for _, look in found))
+    figures = []
+    for label, look in sorted(found, key=lambda pair: order.index(pair[1].reading.text)):
+        figure = look.figure()
+        figures.append(replace(figure, data={**figure.data, "model": f"{label}: {look.made_by}"}))
+    return figures
 
 
 def make_settings(runs: Sequence[Account]) -> Figure:
