@@ -1,12 +1,12 @@
 // One drawing, three uses: on the screen, as a PNG, as an SVG. A component draws with a pen, which is a canvas' or an
-// SVG's; both have rect, text, line, curve and image, in CSS pixels.
+// SVG's; both have rect, text, line, curve, clip and image, in CSS pixels.
 
 import { makeSvg, visible } from "./dom.js";
 import { fileName, saveBlob, saveText } from "./save.js";
 
 export const SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif';
 const SHARP = 2; // pixels of a PNG for one of CSS
-const LARGEST = 8192; // pixels that a canvas surely may have a side
+const PNG_MOST = 8192; // pixels that a canvas surely may have a side
 
 /** The page's colors by their names in base.css, as they are now: readColors().ink */
 export function readColors() {
@@ -82,6 +82,16 @@ export class CanvasPen {
     context.globalAlpha = 1;
   }
 
+  /** Draw inside of a rectangle only. */
+  clip(x, y, width, height, draw) {
+    this.context.save();
+    this.context.beginPath();
+    this.context.rect(x, y, width, height);
+    this.context.clip();
+    draw();
+    this.context.restore();
+  }
+
   /** The pixels of another canvas, each as a sharp rectangle. part: [x, y, width, height] of it. */
   image(source, x, y, width, height, part = [0, 0, source.width, source.height]) {
     this.context.imageSmoothingEnabled = false;
@@ -114,6 +124,11 @@ export class SvgPen {
     const [left, top, right, bottom, middle] = [x0, y0, x1, y1, (x0 + x1) / 2].map(round);
     const d = `M${left},${top}C${middle},${top} ${middle},${bottom} ${right},${bottom}`;
     this.#add("path", { d, fill: "none", stroke, "stroke-width": thick, opacity });
+  }
+
+  /** What is saved is drawn whole, so there is nothing to cut off. */
+  clip(x, y, width, height, draw) {
+    draw();
   }
 
   image(source, x, y, width, height) {
@@ -149,7 +164,7 @@ export function fitCanvas(canvas, width, height, sharp = devicePixelRatio || 1) 
 /** Download a drawing, { words, width, height, draw(pen) }: its name is made of the words. */
 export function savePng({ words, width, height, draw }) {
   const canvas = document.createElement("canvas");
-  const pen = fitCanvas(canvas, width, height, Math.min(SHARP, LARGEST / Math.max(width, height)));
+  const pen = fitCanvas(canvas, width, height, Math.min(SHARP, PNG_MOST / Math.max(width, height)));
   pen.rect(0, 0, width, height, { fill: readColors().panel });
   draw(pen);
   canvas.toBlob((blob) => saveBlob(fileName(words, "png"), blob), "image/png");
