@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,8 @@ class RunReport:
         """What a page shows, from what matters most on."""
         found = [make_summary(self), make_curves(self.runs), make_evaluations(self.runs)]
         found += [make_samples(self)] if self.asked else []
-        return [*found, *make_looks(self), make_settings(self.runs)]
+        found += [make_looks(self)] if any(one.looks for one in self.asked) else []
+        return [*found, make_settings(self.runs)]
 
     def page(self) -> str:
         """One whole HTML file."""
@@ -119,6 +120,8 @@ def _place(noun: str) -> tuple[Path, str]:
 def compare_settings(runs: Sequence[Account]) -> dict[str, list[str | None]]:
     """Every setting with its value in each run, as it is written in a run file; None where a run hasn't got it."""
     keys = dict.fromkeys(key for run in runs for key in run.settings)
+    parts = list(dict.fromkeys(key.partition(".")[0] for key in keys))
+    keys = dict.fromkeys(sorted(keys, key=lambda key: parts.index(key.partition(".")[0])))  # model's beside model's
     return {key: [_write(run.settings[key]) if key in run.settings else None for run in runs] for key in keys}
 
 
@@ -255,15 +258,18 @@ def make_samples(report: RunReport) -> Figure:
     )
 
 
-def make_looks(report: RunReport) -> list[Figure]:
+def make_looks(report: RunReport) -> Figure:
     """What each model looked at in each text: the runs of a text one after the other."""
-    found = [(run.label, look) for run, one in zip(report.runs, report.asked, strict=False) for look in one.looks]
-    order = list(dict.fromkeys(look.reading.text for _, look in found))
-    figures = []
-    for label, look in sorted(found, key=lambda pair: order.index(pair[1].reading.text)):
-        figure = look.figure()
-        figures.append(replace(figure, data={**figure.data, "model": f"{label}: {look.made_by}"}))
-    return figures
+    texts: dict[str, list[dict[str, Any]]] = {}
+    arrays: dict[str, Any] = {}
+    for run, one in enumerate(report.asked):
+        for number, look in enumerate(one.looks):
+            figure, own = look.figure(), f"{run}/{number}/"  # maps of the same name are in every look
+            maps = [{**each, "array": own + each["array"]} for each in figure.data["maps"]]
+            texts.setdefault(look.reading.text, []).append({"run": run, "data": {**figure.data, "maps": maps}})
+            arrays |= {own + name: array for name, array in figure.arrays.items()}
+    told = [{"text": text, "looks": looks} for text, looks in texts.items()]
+    return Figure("looks", {"runs": report.labels, "texts": told}, arrays)
 
 
 def make_settings(runs: Sequence[Account]) -> Figure:

@@ -21,6 +21,10 @@ function bounds(values) {
   return there.length ? [Math.min(...there), Math.max(...there)] : null;
 }
 
+function showValue(value) {
+  return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : show(value, 4);
+}
+
 /** The index whose place is nearest. */
 function nearestIndex(places, wanted) {
   let best = null;
@@ -38,7 +42,7 @@ export class Chart {
     this.canvas = make("canvas", {});
     const id = uniqueId("chart");
     this.slider = make("div", { class: "plot", role: "slider", tabindex: "0", "aria-labelledby": id, "aria-valuemin": "0" }, this.canvas);
-    this.readout = make("div", { class: "readout", "aria-hidden": "true" });
+    this.readout = make("div", { class: "chart-values", "aria-hidden": "true" });
     this.element = make("figure", { class: "chart" }, this.#makeHead(id), this.slider, this.readout, this.#makeNumbers());
     this.#listen();
   }
@@ -60,8 +64,8 @@ export class Chart {
       this.#draw();
     }, { "aria-pressed": String(this.logarithmic), title: "Logarithmic axis" });
     if (!positive) this.logarithmic = false;
-    return make("div", { class: "panel-head" }, make("h3", { id, dir: "auto" }, this.panel.title),
-      make("div", { class: "tools" }, positive ? scale : null, button("CSV", csv), button("PNG", () => savePng(this.#picture())), button("SVG", () => saveSvg(this.#picture()))));
+    return make("div", { class: "part-head" }, make("h3", { id, dir: "auto" }, this.panel.title),
+      make("div", { class: "chart-tools" }, positive ? scale : null, button("CSV", csv), button("PNG", () => savePng(this.#picture())), button("SVG", () => saveSvg(this.#picture()))));
   }
 
   /** Rows of numbers: each point of each run. */
@@ -140,6 +144,10 @@ export class Chart {
     this.traces = this.#collect();
     const places = this.traces.flatMap(({ line, marks }) => [...(line?.places ?? []), ...(marks?.places ?? [])]).filter((one) => one !== null);
     this.stops = [...new Set(places)].sort((a, b) => a - b);
+    // all charts go from the same place to the same place, so that one can be read below the other
+    const { axis, hidden } = this.store.values;
+    const [low, high] = bounds(this.runs.flatMap((run, number) => (hidden.has(number) ? [] : [...run.logged[axis], ...run.evaluated[axis]]))) ?? [0, 1];
+    this.ends = { low, high };
     this.#draw();
     this.#tell();
   }
@@ -192,7 +200,7 @@ export class Chart {
     const lower = top + height - EDGE.bottom;
     const ticks = range.logarithmic ? logTicks(range.low, range.high, 5) : niceTicks(range.low, range.high, 4);
     const left = 8 + Math.max(22, ...ticks.map((tick) => measure(shortNumber(tick), 11)));
-    const ends = { low: this.stops[0], high: this.stops.at(-1) };
+    const ends = { ...this.ends };
     if (ends.low === ends.high) Object.assign(ends, { low: ends.low - 1, high: ends.high + 1 });
     const across = makeScale(ends, left + 6, width - EDGE.right);
     const down = makeScale(range, lower - 3, upper + 3);
@@ -214,7 +222,7 @@ export class Chart {
   }
 
   #paintPlaces(pen, across, ends, lower, width, colors) {
-    const places = niceTicks(ends.low, ends.high, Math.max(2, Math.floor(width / 90)));
+    const places = niceTicks(ends.low, ends.high, Math.max(3, Math.floor(width / 90)));
     const unit = this.axes[this.store.values.axis];
     places.forEach((tick, n) => {
       const x = across.place(tick);
@@ -263,32 +271,42 @@ export class Chart {
     }
   }
 
-  /** What each run has at a place, or at its end: [{ number, label, at, texts }]. */
+  /** What each run has at a place, or at its end: [{ number, label, texts }]. */
   #values() {
     const { at } = this.store.values;
     return this.traces.map(({ number, run, line, marks }) => {
-      const texts = [];
-      const places = [];
-      for (const [part, what] of [[line, line && marks ? "training " : ""], [marks, line && marks ? "validation " : ""]]) {
-        if (!part) continue;
-        const shown = part.places.map((one, n) => (part.values[n] === null ? null : one));
-        const n = at === null ? shown.findLastIndex((one) => one !== null) : nearestIndex(shown, at);
-        if (n === null || n < 0) continue;
-        const [low, high] = part === marks ? [part.low?.[n] ?? null, part.high?.[n] ?? null] : [null, null];
-        texts.push(`${what}${show(part.values[n], 4)}${low !== null && high !== null ? ` (${show(low, 4)} to ${show(high, 4)})` : ""}`);
-        places.push(shown[n]);
-      }
-      return { number, label: run.label, place: places[0], texts };
+      const both = line && marks;
+      const texts = [
+        line && this.#describe(both ? "training " : "", line, at, false),
+        marks && this.#describe(both ? "validation " : "", marks, at, true),
+      ];
+      return { number, label: run.label, texts: texts.filter(Boolean) };
     }).filter(({ texts }) => texts.length);
+  }
+
+  /** A value of a line or of marks at a place; a line tells nothing beyond its ends, a mark says where it stands. */
+  #describe(what, { places, values, low, high }, at, apart) {
+    const shown = places.map((one, n) => (values[n] === null ? null : one));
+    const last = shown.findLastIndex((one) => one !== null);
+    if (last < 0) return null;
+    const n = at === null ? last : nearestIndex(shown, at);
+    const gap = Math.abs((shown[last] - shown.find((one) => one !== null)) / Math.max(1, last));
+    if (!apart && at !== null && Math.abs(shown[n] - at) > gap + 1e-9) return `${what}– (${at > shown[n] ? "ended" : "began"} at ${this.#showPlace(shown[n])})`;
+    const interval = apart && (low?.[n] ?? null) !== null && (high?.[n] ?? null) !== null ? ` (${showValue(low[n])} to ${showValue(high[n])})` : "";
+    return `${what}${showValue(values[n])}${interval}${apart && at !== null && shown[n] !== at ? ` at ${this.#showPlace(shown[n])}` : ""}`;
+  }
+
+  #showPlace(place) {
+    return this.store.values.axis === "minutes" ? show(place) : Math.round(place).toLocaleString("en");
   }
 
   #tell() {
     const { at, axis, locked } = this.store.values;
     const unit = this.axes[axis];
     const values = this.#values();
-    const where = at === null ? "at the end" : `${shortNumber(at)} ${unit}${locked ? ", locked" : ""}`;
-    const items = values.map(({ number, label, texts }) => make("span", { class: "reading" }, this.runs.length > 1 ? runName(label, number) : null, make("b", {}, texts.join(", "))));
-    replace(this.readout, make("span", { class: "where" }, where), items);
+    const where = at === null ? "at the end" : `${this.#showPlace(at)} ${unit}${locked ? ", locked" : ""}`;
+    const items = values.map(({ number, label, texts }) => [this.runs.length > 1 ? runName(label, number) : make("span", {}), make("b", {}, texts.join(", "))]);
+    replace(this.readout, make("span", { class: "chart-where" }, where), items);
     const told = values.map(({ label, texts }) => `${this.runs.length > 1 ? `${label}: ` : ""}${texts.join(", ")}`).join("; ");
     const last = Math.max(0, this.stops.length - 1);
     this.slider.setAttribute("aria-valuemax", String(last));

@@ -14,7 +14,7 @@ const SMOOTHING = { off: 0, usual: 50, strong: 12 }; // points of a curve over t
 
 function chooser(label, options, chosen, act) {
   const list = make("select", { onchange: (event) => act(event.target.value) }, options.map(([value, text]) => make("option", { value, selected: value === chosen }, text)));
-  return make("label", { class: "choice" }, make("span", {}, label), list);
+  return make("label", { class: "curve-choice" }, make("span", {}, label), list);
 }
 
 /** A button a run: pressed while its curves are shown. One click hides a run, Shift and a click shows it alone. */
@@ -26,9 +26,9 @@ function makeLegend(runs, store) {
     store.set({ hidden });
   };
   const buttons = runs.map(({ label }, run) =>
-    make("button", { type: "button", class: "key", "aria-pressed": "true", title: "Shift and a click shows it alone", onclick: (event) => toggle(run, event.shiftKey) }, runName(label, run)));
+    make("button", { type: "button", class: "run-key", "aria-pressed": "true", title: "Shift and a click shows it alone", onclick: (event) => toggle(run, event.shiftKey) }, runName(label, run)));
   store.watch(({ hidden }) => buttons.forEach((button, run) => button.setAttribute("aria-pressed", String(!hidden.has(run)))));
-  return make("div", { class: "legend", role: "group", "aria-label": "Runs that are shown" }, buttons);
+  return make("div", { class: "run-keys", role: "group", "aria-label": "Runs that are shown" }, buttons);
 }
 
 function explainPoints(runs) {
@@ -43,16 +43,16 @@ function drawCurves(place, { data }) {
   place.id = "curves";
   const there = Object.keys(AXES).filter((axis) => runs.some((run) => [...run.logged[axis], ...run.evaluated[axis]].some((one) => one !== null)));
   const store = new Store({ axis: there[0] ?? "step", smoothing: "usual", hidden: new Set(), at: null, locked: false });
-  const controls = make("div", { class: "controls" },
+  const controls = make("div", { class: "curve-choices" },
     chooser("Over", there.map((axis) => [axis, AXES[axis]]), store.values.axis, (axis) => store.set({ axis, at: null, locked: false })),
     chooser("Smoothing", Object.keys(SMOOTHING).map((name) => [name, name]), "usual", (smoothing) => store.set({ smoothing })));
-  place.append(make("div", { class: "panel-head" }, make("h2", {}, "Curves"), panels.length ? controls : null));
+  place.append(make("div", { class: "part-head" }, make("h2", {}, "Curves"), panels.length ? controls : null));
   if (!panels.length) {
     place.append(make("p", { class: "note" }, "Nothing was trained here yet, so there are no curves."));
     return;
   }
   const logged = runs.some((run) => run.logged.step.length);
-  const dots = runs.some((run) => run.evaluated.step.length) ? "Marks are evaluations, their whiskers 95 % intervals." : "";
+  const dots = runs.some((run) => run.evaluated.step.length) ? "Marks are evaluations, their whiskers 95 % intervals; a ring is around each run's best." : "";
   place.append(make("p", { class: "note" }, [logged && explainPoints(runs), dots, data.note].filter(Boolean).join(" ")));
   if (runs.length > 1) place.append(makeLegend(runs, store));
   const grid = make("div", { class: "charts" });

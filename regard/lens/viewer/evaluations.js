@@ -43,10 +43,10 @@ function listEvaluations(data, run) {
   return measureTable(`Evaluations of ${data.runs[run]}`, [byStep, byMinutes, chosen], data.measures, rows, star, (row) => row.chosen);
 }
 
-/** How many sentences, predictions, … were measured, where all evaluations say the same. */
+/** How many sentences, predictions, … were measured, as far as all evaluations say the same. */
 function countSamples(rows) {
-  const told = [...new Set(rows.map(({ counts }) => Object.entries(counts).map(([name, count]) => `${count.toLocaleString("en")} ${name}`).join(", ")))];
-  return told.length === 1 && told[0] ? `On ${told[0]}.` : "";
+  const same = Object.entries(rows[0].counts).filter(([name, count]) => rows.every(({ counts }) => counts[name] === count));
+  return same.map(([name, count]) => `${count.toLocaleString("en")} ${name}`).join(", ");
 }
 
 function drawValidation(place, data) {
@@ -87,9 +87,9 @@ function drawEvaluations(place, { data }) {
   place.id = "evaluations";
   const some = data.rows.length + data.tests.length > 0;
   const save = make("button", { type: "button", class: "quiet", onclick: () => saveEvaluations(data) }, "CSV");
-  place.append(make("div", { class: "panel-head" }, make("h2", {}, "Evaluations"), some ? save : null));
+  place.append(make("div", { class: "part-head" }, make("h2", {}, "Evaluations"), some ? save : null));
   if (!some) place.append(make("p", { class: "note" }, "Nothing was evaluated yet."));
-  const note = [data.rows.length ? `On validation, in training; in small, 95 % intervals. ${countSamples(data.rows)}` : "", data.note].filter(Boolean);
+  const note = [data.rows.length ? `On validation, in training; in small, 95 % intervals. ${countSamples(data.rows) && `Each time ${countSamples(data.rows)}.`}` : "", data.note].filter(Boolean);
   if (note.length) place.append(make("p", { class: "note" }, note.join(" ")));
   if (data.rows.length) drawValidation(place, data);
   if (data.tests.length) drawTests(place, data);

@@ -82,12 +82,12 @@ export function formatDate(seconds) {
 export function listNotes(notes, labels) {
   if (!notes.length) return null;
   const lines = notes.map(({ run, text }) => make("li", { dir: "auto" }, labels.length > 1 ? [runName(labels[run], run), ": "] : null, text));
-  return make("ul", { class: "warnings", role: "note" }, lines);
+  return make("ul", { class: "run-notes", role: "note" }, lines);
 }
 
 /** A box that is closed until somebody opens it; `fill` makes what is in it. */
-export function openBox(title, fill, settings = {}) {
-  const box = make("details", settings, make("summary", {}, title));
+export function openBox(title, fill) {
+  const box = make("details", { class: "run-box" }, make("summary", {}, title));
   // what nobody opens isn't made
   box.addEventListener("toggle", () => box.open && box.childElementCount === 1 && box.append(...[fill()].flat()));
   return box;

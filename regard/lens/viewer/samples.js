@@ -98,7 +98,7 @@ function saveSamples(data) {
 function drawSamples(place, { data }) {
   place.id = "samples";
   const save = make("button", { type: "button", class: "quiet", onclick: () => saveSamples(data) }, "CSV");
-  place.append(make("div", { class: "panel-head" }, make("h2", {}, "Samples"), data.groups.length ? save : null));
+  place.append(make("div", { class: "part-head" }, make("h2", {}, "Samples"), data.groups.length ? save : null));
   const marked = data.groups.some(({ roles, answers }) => roles[1] === "reference" && answers.length);
   const told = [data.splits.length ? `Kept from training (${data.splits.join(", ")}), and answered when this page was made.` : "", marked ? "Underlined: words that the reference hasn't got." : ""];
   if (data.groups.length) place.append(make("p", { class: "note" }, told.filter(Boolean).join(" ")));

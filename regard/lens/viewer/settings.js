@@ -15,13 +15,13 @@ function valueCell(value) {
 function tableDifferences({ runs, differing }) {
   const heads = runs.map((label, run) => make("th", { scope: "col" }, runName(label, run)));
   const rows = differing.map(({ key, values }) => make("tr", {}, make("th", { scope: "row" }, make("code", {}, key)), values.map(valueCell)));
-  const table = make("table", { class: "beside" }, make("caption", { class: "unseen" }, "Settings that differ"), make("thead", {}, make("tr", {}, make("td", {}), heads)), make("tbody", {}, rows));
+  const table = make("table", { class: "runs-beside" }, make("caption", { class: "unseen" }, "Settings that differ"), make("thead", {}, make("tr", {}, make("td", {}), heads)), make("tbody", {}, rows));
   return scrollBox("Settings that differ", table);
 }
 
 function tableEqual(equal) {
   const rows = equal.map(({ key, value }) => make("tr", {}, make("th", { scope: "row" }, make("code", {}, key)), valueCell(value)));
-  return scrollBox("Settings that are equal", make("table", { class: "beside" }, make("caption", { class: "unseen" }, "Settings that are equal"), make("tbody", {}, rows)));
+  return scrollBox("Settings that are equal", make("table", { class: "runs-beside" }, make("caption", { class: "unseen" }, "Settings that are equal"), make("tbody", {}, rows)));
 }
 
 function showFile({ runs }, { run, text }) {
@@ -40,7 +40,7 @@ function drawSettings(place, { data }) {
   const several = data.runs.length > 1;
   const some = data.differing.length + data.equal.length > 0;
   const save = make("button", { type: "button", class: "quiet", onclick: () => saveSettings(data) }, "CSV");
-  place.append(make("div", { class: "panel-head" }, make("h2", {}, several ? "What differs between the run files" : "Settings"), some ? save : null));
+  place.append(make("div", { class: "part-head" }, make("h2", {}, several ? "What differs between the run files" : "Settings"), some ? save : null));
   if (several) place.append(data.differing.length ? tableDifferences(data) : make("p", { class: "note" }, some ? "Nothing: these runs were told to do the same." : "No run file can be read."));
   if (data.equal.length) place.append(openBox(several ? `${plural(data.equal.length, "setting")} that are equal` : plural(data.equal.length, "setting"), () => tableEqual(data.equal)));
   for (const file of data.files) {

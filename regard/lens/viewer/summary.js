@@ -8,10 +8,10 @@ import { fileName, saveText, toCsv } from "./save.js";
 import { scrollBox } from "./table.js";
 
 const SIGNS = { done: "✓", stopped: "‖", training: "▶", damaged: "✕", imported: "↓", saved: "•" };
-const CONTENTS = { curves: "Curves", evaluations: "Evaluations", samples: "Samples", look: "Attention", settings: "Settings" };
+const CONTENTS = { curves: "Curves", evaluations: "Evaluations", samples: "Samples", looks: "Attention", settings: "Settings" };
 
 function stateBadge(state, text) {
-  return make("span", { class: `badge ${state}` }, make("span", { "aria-hidden": "true" }, `${SIGNS[state] ?? "•"} `), text);
+  return make("span", { class: `run-state ${state}` }, make("span", { "aria-hidden": "true" }, `${SIGNS[state] ?? "•"} `), text);
 }
 
 function factCell({ name, unit, values }, run, data) {
@@ -24,7 +24,7 @@ function factCell({ name, unit, values }, run, data) {
 /** One run: a name and a value a line, in as many columns as there is room for. */
 function listFacts(data) {
   const pairs = data.facts.map((fact) => make("div", {}, make("dt", {}, fact.name), make("dd", {}, factCell(fact, 0, data))));
-  return make("dl", { class: "facts" }, pairs);
+  return make("dl", { class: "run-facts" }, pairs);
 }
 
 /** Several: a row a fact, and a column a run. */
@@ -34,7 +34,7 @@ function tableFacts(data) {
     const cells = data.runs.map((_, run) => make("td", { class: typeof fact.values[run] === "number" ? "number" : null }, factCell(fact, run, data)));
     return make("tr", {}, make("th", { scope: "row" }, fact.name), cells);
   });
-  const table = make("table", { class: "beside" }, make("caption", { class: "unseen" }, "Facts of the runs"), make("thead", {}, make("tr", {}, make("td", {}), heads)), make("tbody", {}, rows));
+  const table = make("table", { class: "runs-beside" }, make("caption", { class: "unseen" }, "Facts of the runs"), make("thead", {}, make("tr", {}, make("td", {}), heads)), make("tbody", {}, rows));
   return scrollBox("Facts of the runs", table);
 }
 
@@ -44,7 +44,7 @@ function listContents() {
     const part = document.querySelector(`section.figure.${kind}`);
     return part && make("li", {}, make("a", { href: `#${kind}`, onclick: (event) => scrollTo(event, part) }, name));
   });
-  return make("nav", { class: "contents", "aria-label": "Contents" }, make("ul", {}, links));
+  return make("nav", { class: "report-parts", "aria-label": "Contents" }, make("ul", {}, links));
 }
 
 function scrollTo(event, part) {
@@ -57,7 +57,7 @@ function scrollTo(event, part) {
 async function drawSummary(place, { data }) {
   const save = () => saveText(fileName([...data.runs, "facts"], "csv"), toCsv([["fact", "unit", ...data.runs], ...data.facts.map(({ name, unit, values }) => [name, unit, ...values])]), "text/csv");
   const title = data.runs.length > 1 ? plural(data.runs.length, "run") : "The run";
-  const head = make("div", { class: "panel-head" }, make("h2", {}, title), make("button", { type: "button", class: "quiet", onclick: save }, "CSV"));
+  const head = make("div", { class: "part-head" }, make("h2", {}, title), make("button", { type: "button", class: "quiet", onclick: save }, "CSV"));
   place.append(head, ...[listNotes(data.notes, data.runs)].filter(Boolean), data.runs.length > 1 ? tableFacts(data) : listFacts(data));
   place.append(make("p", { class: "note" }, `Written by regard ${data.version} on ${formatDate(data.made)}.`));
   await null; // the other figures come first
