@@ -215,7 +215,7 @@ def _list_facts(
         "space on disk": row.bytes,
     }
     # files may have been changed: what should be a number is one, and all else is shown as text
-    plain = {name: told[name] if unit in NUMBERS else _spell(told[name]) for name, unit in FACTS.items()}
+    plain = {name: told.get(name) if unit in NUMBERS else _spell(told.get(name)) for name, unit in FACTS.items()}
     return {name: value for name, value in plain.items() if (is_number(value) if FACTS[name] in NUMBERS else value)}
 
 
