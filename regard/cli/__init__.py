@@ -30,6 +30,7 @@ for name in (
     "evaluate",
     "report",
     "look",
+    "inspect",
     "settings",
     "exchange",
 ):  # in the order in which help lists their verbs

@@ -35,7 +35,8 @@ class Translation:
     log_probabilities: list[float]  # the model's own, token by token
     score: float
     source_tokens: list[str]
-    attention: list[list[float]] | None = None  # (tokens, source tokens), each row sums to 1
+    attention: list[list[float]] | None = None  # (tokens, source tokens), the mean of all heads; each row sums to 1
+    weights: dict[str, list[list[list[float]]]] | None = None  # by name: (heads, tokens, source tokens)
     met: bool = True  # every required word is there
     cut: Cut | None = None  # what ended it where the model would have gone on: its source's length, or another limit
 
@@ -276,6 +277,7 @@ class Translator(Pipeline):
                 item.score,
                 pieces,
                 None if item.attention is None else item.attention[:, : len(pieces)].tolist(),
+                {name: seen[..., : len(pieces)].tolist() for name, seen in item.weights.items()} or None,
                 item.met,
                 reason if item.cut else None,
             )

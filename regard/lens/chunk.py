@@ -21,7 +21,8 @@ from regard.errors import InputError
 EXACT = 4 * 1024 * 1024  # bytes of maps up to which a page is exact
 ROOM = 38_000_000  # characters of data that a page should stay under; levels are halved until it does
 MOST = 250_000_000  # what no browser opens gladly
-LEVELS = (254, 126, 62)  # the largest level of a weight; even, so that zero is one if there are negative ones
+FINEST = 254
+LEVELS = (FINEST, 126, 62)  # the largest level of a weight; even, so that zero is one if there are negative ones
 LOST = 255  # the level of what is no finite number
 SIDE = 64  # rows and columns of a thumbnail
 WINDOW = -15  # deflate without a header, the largest window
@@ -92,8 +93,8 @@ def pack_small(array: Array, chunks: Chunks) -> Entry:
         count = min(SIDE, small.shape[axis])
         edges = np.arange(count) * small.shape[axis] // max(count, 1)
         small = np.maximum.reduceat(small, edges, axis) if count else small
-    levels = b"".join(quantise(head, find_top(head), LEVELS[0], signed=False) for head in small)
-    return {"shape": list(small.shape[1:]), "chunk": chunks.add(levels), "levels": LEVELS[0]}
+    levels = b"".join(quantise(head, find_top(head), FINEST, signed=False) for head in small)
+    return {"shape": list(small.shape[1:]), "chunk": chunks.add(levels), "levels": FINEST}
 
 
 def find_top(array: Array) -> float:

@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+TOLD = (".html", ".json")  # what is predicted is written there too
+
+
 def keep(look: Look, path: Path, best: int = 5) -> Path:
     """Write a look, whole or not at all; the path."""
     write = WRITERS.get(path.suffix.lower())
     if write is None:
         raise InputError(f"{path}: a look can't be written as {path.suffix or 'a file without an ending'}", endings())
     check_file(path)
-    if not look.maps():
-        raise InputError(
-            "there are no attention weights to write: " + explain_blindness(look),
-            "look.values('*') has all that it computes",
-        )
+    seen = look.maps() or (path.suffix.lower() in TOLD and look.predictions(1)) or path.suffix.lower() == ".npz"
+    if not seen:
+        raise InputError(f"there are no attention weights to write: {explain_blindness(look)}", "another model or text")
     put(path, write(look, best))
     return path
 
@@ -119,14 +120,16 @@ def _json(look: Look, best: int) -> bytes:
 
 
 def _npz(look: Look, best: int) -> bytes:
+    """Exact arrays by their names: what the look is about; of a look at everything, the weights."""
     content = io.BytesIO()
-    arrays = {name: weights.cpu().numpy() for name, weights in look.weights().items()}
-    axes = {
-        f"axis.{axis}": np.array(given["tokens"])
-        for axis, given in make_figure(look).data["axes"].items()
-        if "tokens" in given
-    }
-    np.savez_compressed(content, allow_pickle=False, **arrays, **axes)
+    found = look.weights() if look.patterns == ("*",) and look.maps() else look.values()
+    if isinstance(look, WordLook):
+        found = look.weights()
+    arrays = {name: value.float().cpu().numpy() for name, value in found.items()}
+    for axis in ("target", "written", "source"):
+        if look.strip(axis) is not None:
+            arrays[f"axis.{axis}"] = np.array(look.label(axis))
+    np.savez_compressed(content, allow_pickle=False, **arrays)
     return content.getvalue()
 
 

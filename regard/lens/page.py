@@ -32,7 +32,10 @@ PAGE = """<!doctype html>
 <style>{style}</style>
 </head>
 <body>
-<div id="page"><noscript>This page is drawn by a script of its own, and scripts are off.</noscript></div>
+<div id="page">
+<header class="masthead"><h1>{title}</h1></header>
+<noscript>This page is drawn by a script of its own, and scripts are off.</noscript>
+</div>
 <script type="application/json" id="header">{header}</script>
 <script type="module" async>{script}</script>
 {chunks}

@@ -14,7 +14,9 @@ export function makeAxis(name, spec, size, unit) {
     const texts = spans.map(([first, end]) => joinPieces(tokens.slice(first, end)));
     return { name, size: spans.length, labels: texts.map(readable), texts, spans, noun: "word" };
   }
-  const inside = new Set((spans ?? []).flatMap(([first, end]) => Array.from({ length: end - first - 1 }, (_, n) => first + 1 + n)));
+  const inside = new Set(
+    (spans ?? []).flatMap(([first, end]) => Array.from({ length: end - first - 1 }, (_, n) => first + 1 + n)),
+  );
   const labels = tokens.map((token, n) => readable(pieceLabel(token, inside.has(n))));
   return { name, size, labels, texts: tokens, spans: null, noun: "token" };
 }
@@ -43,14 +45,24 @@ function pieceLabel(piece, goesOn) {
 }
 
 function joinPieces(pieces) {
-  return pieces.map((piece, n) => (n ? piece.replace(/^##/, "") : piece.replace(START, ""))).join("") || pieces.join("");
+  return (
+    pieces.map((piece, n) => (n ? piece.replace(/^##/, "") : piece.replace(START, ""))).join("") || pieces.join("")
+  );
 }
 
 /** Spaces are seen, a mark without a letter gets a place to stand on, and a label has an end. */
 export function readable(text) {
-  const seen = (text || "∅").replace(/^\s+|\s+$/gu, (spaces) => spaces.replace(/[^\n\t]/gu, "␣")).replace(/Ġ/gu, "␣").replace(/Ċ/gu, "⏎");
+  const seen = (text || "∅")
+    .replace(/^\s+|\s+$/gu, (spaces) => spaces.replace(/[^\n\t]/gu, "␣"))
+    .replace(/Ġ/gu, "␣")
+    .replace(/Ċ/gu, "⏎");
   const based = /^\p{M}/u.test(seen) ? `◌${seen}` : seen;
   return based.length > LONGEST ? `${[...based.slice(0, LONGEST)].slice(0, -1).join("")}…` : based;
+}
+
+/** Whether the model answers at the places of an axis: at what it reads there, or is to write there. */
+export function answers(axis) {
+  return axis.name === "target" || axis.name === "written";
 }
 
 /** The place of a token on an axis, and the first token of a place. */

@@ -1,6 +1,6 @@
 // What the model predicted: one line a token with the probability as a bar, and for one of them the alternatives.
 
-import { placeOf, readable, tokenOf } from "./axis.js";
+import { answers, placeOf, readable, tokenOf } from "./axis.js";
 import { make, replace } from "./dom.js";
 import { percent, plural, show } from "./number.js";
 import { makePanel, markOption, rove } from "./panel.js";
@@ -8,6 +8,7 @@ import { readColors, savePng, saveSvg, shorten } from "./pen.js";
 import { fileName, saveText, toCsv } from "./save.js";
 import { makeTable, scrollBox } from "./table.js";
 
+const WORD = 90; // pixels of a word
 const DRAWN = 200; // lines of a picture that is saved
 
 export class Bars {
@@ -17,19 +18,38 @@ export class Bars {
   #detail = make("div", { class: "alternatives" });
   #panel;
 
-  constructor(store, predictions, words) {
+  constructor(store, predictions, axis, words) {
     this.#store = store;
-    this.#predictions = predictions.map((each) => ({ ...each, label: readable(each.token.replace(/^[▁Ġ]/u, "") || each.token), probability: Math.exp(each.log_probability ?? NaN) }));
+    this.#predictions = predictions.map((each) => ({
+      ...each,
+      label: wordOf(each.token),
+      read: axis?.tokens[each.position] ?? null, // what stands where it was predicted
+      probability: Math.exp(each.log_probability ?? NaN),
+    }));
     this.words = words;
-    const saves = { CSV: () => this.#saveCsv(), PNG: () => savePng(this.#picture()), SVG: () => saveSvg(this.#picture()) };
+    const saves = {
+      CSV: () => this.#saveCsv(),
+      PNG: () => savePng(this.#picture()),
+      SVG: () => saveSvg(this.#picture()),
+    };
     this.#panel = makePanel({ title: "Predictions", saves, table: () => this.#table() });
     this.element = this.#panel.element;
     this.element.classList.add("bars");
-    replace(this.#box, this.#predictions.map((each, n) => this.#option(each, n)));
+    replace(
+      this.#box,
+      this.#predictions.map((each, n) => this.#option(each, n)),
+    );
     this.#panel.body.append(this.#detail, this.#box);
-    rove(this.#box, () => 1, (option) => this.#point(Number(option.dataset.n), true));
+    rove(
+      this.#box,
+      () => 1,
+      (option) => this.#point(Number(option.dataset.n), true),
+    );
     this.#box.addEventListener("pointerover", (event) => event.pointerType !== "touch" && this.#pointAt(event, false));
-    this.#box.addEventListener("pointerleave", () => !store.values.locked && store.set({ row: null, column: null, predicted: null }));
+    this.#box.addEventListener(
+      "pointerleave",
+      () => !store.values.locked && store.set({ row: null, column: null, predicted: null }),
+    );
     this.#box.addEventListener("click", (event) => this.#pointAt(event, true));
     store.watch((values, changed) => {
       if (["row", "weights", "predicted", "locked"].some((name) => changed.has(name))) this.#mark();
@@ -38,9 +58,17 @@ export class Bars {
 
   #option({ label, probability, rank, position }, n) {
     const said = `${label}, ${percent(probability)}, rank ${rank}`;
-    const bar = make("span", { class: "bar", "aria-hidden": "true" }, make("span", { class: "fill", style: { width: `${100 * (probability || 0)}%` } }));
-    const numbers = [make("span", { class: "share" }, percent(probability)), make("span", { class: "rank" }, rank > 1 ? `#${rank}` : "")];
-    return make("div", { role: "option", "data-n": n, "aria-label": said, title: `position ${position}` }, make("bdi", { class: "word" }, label), bar, numbers);
+    const numbers = [
+      make("span", { class: "share" }, percent(probability)),
+      make("span", { class: "rank" }, rank > 1 ? `#${rank}` : ""),
+    ];
+    return make(
+      "div",
+      { role: "option", "data-n": n, "aria-label": said, title: position === null ? null : `position ${position}` },
+      make("bdi", { class: "word" }, shorten(label, WORD, 13)),
+      makeBar(probability),
+      numbers,
+    );
   }
 
   #pointAt(event, lock) {
@@ -53,14 +81,18 @@ export class Bars {
     const { weights, locked } = this.#store.values;
     if (locked && !lock) return;
     const { position } = this.#predictions[n];
-    const row = weights?.rowAxis.name === "target" ? placeOf(weights.rowAxis, position) : null;
-    this.#store.set({ predicted: n, ...(row === null ? {} : { row, column: null }), ...(lock && row !== null ? { locked: true } : {}) });
+    const row = weights && answers(weights.rowAxis) && position !== null ? placeOf(weights.rowAxis, position) : null;
+    this.#store.set({
+      predicted: n,
+      ...(row === null ? {} : { row, column: null }),
+      ...(lock && row !== null ? { locked: true } : {}),
+    });
   }
 
   /** The prediction that is pointed at, here or as a row elsewhere. */
   get #current() {
     const { weights, row, predicted } = this.#store.values;
-    if (row === null || weights?.rowAxis.name !== "target") return predicted;
+    if (row === null || !weights || !answers(weights.rowAxis)) return predicted;
     if (predicted !== null && placeOf(weights.rowAxis, this.#predictions[predicted].position) === row) return predicted;
     const [first, end] = weights.rowAxis.spans?.[row] ?? [tokenOf(weights.rowAxis, row), row + 1];
     const found = this.#predictions.findIndex(({ position }) => first <= position && position < end);
@@ -78,19 +110,29 @@ export class Bars {
   #overview() {
     const total = this.#predictions.reduce((sum, { log_probability: value }) => sum + (value ?? NaN), 0);
     const perplexity = Math.exp(-total / this.#predictions.length);
-    const told = `${plural(this.#predictions.length, "token")}, log-probability ${show(total)} in all, perplexity ${show(perplexity)}. The least likely one:`;
+    const told = [
+      plural(this.#predictions.length, "answer"),
+      `log-probability ${show(total)} in all`,
+      `perplexity ${show(perplexity)}. The least likely one:`,
+    ].join(", ");
     const least = this.#predictions.reduce((a, b) => (b.probability < a.probability ? b : a));
     return [make("p", { class: "note" }, told), this.#alternatives(least)];
   }
 
-  #alternatives({ label, position, rank, entropy, log_probability: logarithm, alternatives }) {
+  #alternatives({ label, position, read, rank, entropy, log_probability: logarithm, alternatives }) {
     const lines = alternatives.map(([token, probability]) => {
-      const name = readable(token.replace(/^[▁Ġ]/u, "") || token);
-      const bar = make("span", { class: "bar", "aria-hidden": "true" }, make("span", { class: "fill", style: { width: `${100 * probability}%` } }));
-      return make("li", { class: name === label ? "same" : null }, make("bdi", { class: "word" }, name), bar, make("span", { class: "share" }, percent(probability)));
+      const name = wordOf(token);
+      const word = make("bdi", { class: "word" }, shorten(name, WORD, 13));
+      const share = make("span", { class: "share" }, percent(probability));
+      return make("li", { class: name === label ? "same" : null }, word, makeBar(probability), share);
     });
-    const facts = `log-probability ${show(logarithm)} · rank ${rank} · entropy ${show(entropy)}`;
-    return [make("p", {}, make("b", {}, make("bdi", {}, label)), make("span", { class: "muted" }, `  at position ${position}: ${facts}`)), make("ol", {}, lines)];
+    const place =
+      position === null ? "of the whole text" : `at position ${position}${read === null ? "" : `, “${wordOf(read)}”`}`;
+    const facts = `  ${place}: log-probability ${show(logarithm)} · rank ${rank} · entropy ${show(entropy)}`;
+    return [
+      make("p", {}, make("b", {}, make("bdi", {}, label)), make("span", { class: "muted" }, facts)),
+      make("ol", {}, lines),
+    ];
   }
 
   #rows() {
@@ -104,7 +146,10 @@ export class Bars {
   }
 
   #table() {
-    return scrollBox("Numbers of predictions", makeTable({ ...this.#rows(), caption: "Predicted tokens and alternatives", digits: 4 }));
+    return scrollBox(
+      "Numbers of predictions",
+      makeTable({ ...this.#rows(), caption: "Predicted tokens and alternatives", digits: 4 }),
+    );
   }
 
   #saveCsv() {
@@ -115,16 +160,27 @@ export class Bars {
   #picture() {
     const colors = readColors();
     const drawn = this.#predictions.slice(0, DRAWN);
-    const draw = (pen) => drawn.forEach(({ label, probability, rank }, n) => {
-      const y = 18 + 20 * n;
-      pen.text(130, y, shorten(label, 118, 12), { align: "right", fill: colors.ink });
-      pen.rect(138, y - 6, 220, 12, { fill: colors.soft });
-      pen.rect(138, y - 6, 220 * (probability || 0), 12, { fill: colors.accent });
-      pen.text(410, y, percent(probability), { size: 11, align: "right", fill: colors.ink });
-      if (rank > 1) pen.text(418, y, `#${rank}`, { size: 11, fill: colors.muted });
-    });
+    const draw = (pen) =>
+      drawn.forEach(({ label, probability, rank }, n) => {
+        const y = 18 + 20 * n;
+        pen.text(130, y, shorten(label, 118, 12), { align: "right", fill: colors.ink });
+        pen.rect(138, y - 6, 220, 12, { fill: colors.soft });
+        pen.rect(138, y - 6, 220 * (probability || 0), 12, { fill: colors.accent });
+        pen.text(410, y, percent(probability), { size: 11, align: "right", fill: colors.ink });
+        if (rank > 1) pen.text(418, y, `#${rank}`, { size: 11, fill: colors.muted });
+      });
     return { words: ["predictions", ...this.words()], width: 470, height: 20 * drawn.length + 16, draw };
   }
+}
+
+/** A token without the mark of a word's beginning. */
+function wordOf(token) {
+  return readable(token.replace(/^[▁Ġ]/u, "") || token);
+}
+
+function makeBar(probability) {
+  const width = `${100 * Math.min(1, probability || 0)}%`;
+  return make("span", { class: "bar", "aria-hidden": "true" }, make("span", { class: "fill", style: { width } }));
 }
 
 /** Scroll the box, not the page. */

@@ -4,7 +4,7 @@
 //   await arrays.slice("name", 3)  those of one index of the first axis (one head)
 //   arrays.exact("name")           false where they were rounded for drawing
 
-const KEPT = 96; // slices that stay unpacked
+const KEPT = 16 * 1024 * 1024; // values that stay unpacked
 
 /** The text of a block of the page, as soon as the browser has read all of it. */
 function readBlock(id) {
@@ -25,9 +25,13 @@ function fromBase64(text) {
   return Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
 }
 
+/** Written straight into the stream: a Blob would go through another process first. */
 async function inflate(bytes) {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  const stream = new DecompressionStream("deflate-raw");
+  const writer = stream.writable.getWriter();
+  writer.write(bytes);
+  writer.close();
+  return new Uint8Array(await new Response(stream.readable).arrayBuffer());
 }
 
 async function readChunk(number) {
@@ -64,10 +68,13 @@ function fromLevels(bytes, levels, top, signed) {
 
 export class Arrays {
   #entries;
+  #most; // slices that are kept
   #kept = new Map(); // promises by name and index, the one that was used last at the end
 
   constructor(entries) {
     this.#entries = entries;
+    const sizes = Object.values(entries).map(({ shape }) => shape.slice(-2).reduce((a, b) => a * b, 1));
+    this.#most = Math.max(16, Math.floor(KEPT / Math.max(1, ...sizes)));
   }
 
   #entry(name) {
@@ -107,7 +114,8 @@ export class Arrays {
     const { small, shape } = this.#entry(name);
     if (!small) return null;
     const values = await this.#remember(`small ${name}`, async () =>
-      fromLevels(await readChunk(small.chunk), small.levels, 1, false));
+      fromLevels(await readChunk(small.chunk), small.levels, 1, false),
+    );
     const [rows, columns] = small.shape;
     return { rows, columns, values, count: shape[0] };
   }
@@ -122,7 +130,7 @@ export class Arrays {
     const found = this.#kept.get(key) ?? make();
     this.#kept.delete(key);
     this.#kept.set(key, found);
-    if (this.#kept.size > KEPT) this.#kept.delete(this.#kept.keys().next().value);
+    if (this.#kept.size > this.#most) this.#kept.delete(this.#kept.keys().next().value);
     return found;
   }
 }

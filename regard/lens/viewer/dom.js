@@ -1,6 +1,8 @@
 // Elements, made without markup: strings become text nodes, so whatever a model says is only ever read.
 
 const SVG = "http://www.w3.org/2000/svg";
+// controls, marks of direction, separators, signs that XML doesn't know, halves of letters
+const UNSEEN = /[\p{Cc}\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff]|\p{Cs}/gu;
 let count = 0;
 
 /** make("p", { class: "note", onclick: act }, "text", child): null and false among the children are left out. */
@@ -47,9 +49,14 @@ export function quote(text, settings = {}) {
   return make("bdi", settings, text);
 }
 
+/** The beginning of a text that would take up the screen. */
+export function abridge(text, most = 240) {
+  return text.length > most ? `${[...text.slice(0, most)].slice(0, -1).join("")}…` : text;
+}
+
 /** Text whose control signs and marks of direction are seen instead of obeyed. */
 export function visible(text) {
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff]|\p{Cs}/gu, (sign) => {
+  return text.replace(UNSEEN, (sign) => {
     const code = sign.codePointAt(0);
     if (code === 0x09) return "⇥";
     if (code === 0x0a) return "⏎";

@@ -32,7 +32,16 @@ export function layoutMap(weights, width, height, { zoom = 1, head = 0 } = {}) {
   const [inner, depth] = [columnAxis.size * cell, rowAxis.size * cell];
   const size = cell >= 15 ? 12 : cell >= 13 ? 11 : cell >= 10 && cell < 11 ? 9 : 10;
   return {
-    left, top, right, cell, side, above, slanted, size, head,
+    left,
+    top,
+    right,
+    cell,
+    side,
+    above,
+    slanted,
+    size,
+    head,
+    foot: FOOT,
     width: Math.max(120, Math.min(width, left + inner + right)), // what is seen at a time
     height: Math.min(Math.max(height, top + FOOT + 40), top + depth + FOOT),
     innerWidth: left + inner + right, // all there is to scroll to
@@ -54,10 +63,12 @@ function widest(labels) {
 
 /** How far the last labels above reach beyond the last column. */
 function overhang(labels, above, cell) {
-  return Math.max(...labels.slice(-8).map((label, n, last) => {
-    const after = (last.length - n - 0.5) * cell;
-    return 0.71 * Math.min(measure(label, 12), above) + 8 - after;
-  }));
+  return Math.max(
+    ...labels.slice(-8).map((label, n, last) => {
+      const after = (last.length - n - 0.5) * cell;
+      return 0.71 * Math.min(measure(label, 12), above) + 8 - after;
+    }),
+  );
 }
 
 /** Draw a map. look: { colors, shades, scale, image }, at: { x, y } scrolled to, focus: { row, column, locked }. */
@@ -71,7 +82,9 @@ export function drawMap(pen, weights, layout, look, at, focus) {
   const place = { x: (column) => left + column * cell - at.x, y: (row) => top + row * cell - at.y };
   pen.clip(left - 1, top - 1, across, down + 1, () => {
     // what stands between the cells: where they are white, one still sees where the map ends
-    pen.rect(place.x(0) - 1, place.y(0) - 1, weights.columns * cell + 1, weights.rows * cell + 1, { fill: look.colors.line });
+    pen.rect(place.x(0) - 1, place.y(0) - 1, weights.columns * cell + 1, weights.rows * cell + 1, {
+      fill: look.colors.line,
+    });
     drawCells(pen, weights, layout, look, seen, place);
     drawFocus(pen, weights, layout, look, place, focus);
   });
@@ -89,7 +102,12 @@ function drawCells(pen, weights, { cell }, look, seen, place) {
   if (cell < GAPS || (row1 - row0) * (column1 - column0) > 8000) {
     const image = look.image(cell);
     const [wide, high] = [image.width / weights.columns, image.height / weights.rows];
-    pen.image(image, place.x(0), place.y(0), weights.columns * cell, weights.rows * cell, [0, 0, weights.columns * wide, weights.rows * high]);
+    pen.image(image, place.x(0), place.y(0), weights.columns * cell, weights.rows * cell, [
+      0,
+      0,
+      weights.columns * wide,
+      weights.rows * high,
+    ]);
     return;
   }
   for (let row = row0; row < row1; row += 1) {
@@ -105,10 +123,16 @@ function drawCell(pen, { values, columns, top }, cell, look, x, y, row, column, 
   const shade = shadeOf(value, top, look.scale);
   const edge = cell - 1;
   pen.rect(x, y, edge, edge, { fill: shade < 0 ? look.shades.lost : look.shades.css[shade] });
-  if (shade < 0) pen.text(x + edge / 2, y + edge / 2, "×", { size: Math.min(12, cell), align: "center", fill: look.colors.ink });
+  if (shade < 0)
+    pen.text(x + edge / 2, y + edge / 2, "×", { size: Math.min(12, cell), align: "center", fill: look.colors.ink });
   else if (cell >= NUMBERS) {
     const text = (100 * value).toFixed(0);
-    if (text !== "0" && text !== "-0") pen.text(x + edge / 2, y + edge / 2, text.replace("-", "−"), { size: 11, align: "center", fill: look.shades.inks[shade] });
+    if (text !== "0" && text !== "-0")
+      pen.text(x + edge / 2, y + edge / 2, text.replace("-", "−"), {
+        size: 11,
+        align: "center",
+        fill: look.shades.inks[shade],
+      });
   } else if (best && cell >= DOTS) {
     const dot = Math.max(2, Math.round(cell / 6));
     pen.rect(x + (edge - dot) / 2, y + (edge - dot) / 2, dot, dot, { fill: look.shades.inks[shade], radius: dot / 2 });
@@ -136,8 +160,21 @@ function drawFocus(pen, { rows, columns }, { cell }, { colors }, place, { row, c
   pen.rect(...frame, { stroke: colors.accent, thick: locked ? 3 : 2 });
 }
 
-function drawRowLabels(pen, { rowAxis }, { left, top, side, cell, size, step, width, height }, { colors }, seen, place, focus) {
-  const write = (row, style) => pen.text(left - 7, place.y(row) + cell / 2, shorten(rowAxis.labels[row], side, size, style.weight), { size, align: "right", ...style });
+function drawRowLabels(
+  pen,
+  { rowAxis },
+  { left, top, side, cell, size, step, width, height },
+  { colors },
+  seen,
+  place,
+  focus,
+) {
+  const write = (row, style) =>
+    pen.text(left - 7, place.y(row) + cell / 2, shorten(rowAxis.labels[row], side, size, style.weight), {
+      size,
+      align: "right",
+      ...style,
+    });
   pen.clip(0, top - size / 2, left, height - top - FOOT + size, () => {
     for (let row = Math.ceil(seen.rows[0] / step) * step; row < seen.rows[1]; row += step) {
       if (focus.row === null || Math.abs(row - focus.row) >= step) write(row, { fill: colors.ink, weight: 400 });
@@ -146,7 +183,15 @@ function drawRowLabels(pen, { rowAxis }, { left, top, side, cell, size, step, wi
   });
 }
 
-function drawColumnLabels(pen, { columnAxis }, { left, top, above, cell, size, step, width, slanted, head }, { colors }, seen, place, focus) {
+function drawColumnLabels(
+  pen,
+  { columnAxis },
+  { left, top, above, cell, size, step, width, slanted, head },
+  { colors },
+  seen,
+  place,
+  focus,
+) {
   const angle = slanted ? -45 : -90;
   const write = (column, style) => {
     const text = shorten(columnAxis.labels[column], above, size, style.weight);
@@ -154,7 +199,8 @@ function drawColumnLabels(pen, { columnAxis }, { left, top, above, cell, size, s
   };
   pen.clip(left - size, head, width - left + size, top - head, () => {
     for (let column = Math.ceil(seen.columns[0] / step) * step; column < seen.columns[1]; column += step) {
-      if (focus.column === null || Math.abs(column - focus.column) >= step) write(column, { fill: colors.ink, weight: 400 });
+      if (focus.column === null || Math.abs(column - focus.column) >= step)
+        write(column, { fill: colors.ink, weight: 400 });
     }
     if (focus.column !== null) write(focus.column, { fill: colors.accent, weight: 700 });
   });
@@ -166,7 +212,9 @@ function drawLegend(pen, { top }, { left, width, height, cell }, { colors, shade
   const [x, y] = [left, height - 26];
   const parts = 60;
   for (let n = 0; n < parts; n += 1) {
-    pen.rect(x + (n * wide) / parts, y, wide / parts + 0.5, 7, { fill: shades.css[Math.round((255 * n) / (parts - 1))] });
+    pen.rect(x + (n * wide) / parts, y, wide / parts + 0.5, 7, {
+      fill: shades.css[Math.round((255 * n) / (parts - 1))],
+    });
   }
   pen.rect(x - 0.5, y - 0.5, wide + 1, 8, { stroke: colors.line });
   const limit = scale === "whole" ? Math.max(1, top) : top;
@@ -175,7 +223,11 @@ function drawLegend(pen, { top }, { left, width, height, cell }, { colors, shade
     const align = share === 0 ? "left" : share === 1 ? "right" : "center";
     pen.text(x + share * wide, y + 16, show(value, 2), { size: 11, align, fill: colors.muted });
   }
-  if (width - left - wide > 130) pen.text(x + wide + 10, y + 4, cell >= NUMBERS ? "weight; in cells, %" : "weight", { size: 11, fill: colors.muted });
+  if (width - left - wide > 130)
+    pen.text(x + wide + 10, y + 4, cell >= NUMBERS ? "weight; in cells, %" : "weight", {
+      size: 11,
+      fill: colors.muted,
+    });
 }
 
 /** The map as an image for small cells: remembered, since scrolling and hovering draw it again and again. */

@@ -2,7 +2,7 @@
 
 import { make, replace } from "./dom.js";
 import { headLabel } from "./maps.js";
-import { percent } from "./number.js";
+import { digitsOf, percent } from "./number.js";
 import { makePanel } from "./panel.js";
 import { fitCanvas, measure, readColors, savePng, saveSvg, shorten } from "./pen.js";
 import { fileName, saveText, toCsv } from "./save.js";
@@ -24,7 +24,11 @@ export class Lines {
   constructor(store, words) {
     this.#store = store;
     this.words = words;
-    const saves = { CSV: () => this.#saveCsv(), PNG: () => this.#fits() && savePng(this.#picture()), SVG: () => this.#fits() && saveSvg(this.#picture()) };
+    const saves = {
+      CSV: () => this.#saveCsv(),
+      PNG: () => this.#fits() && savePng(this.#picture()),
+      SVG: () => this.#fits() && saveSvg(this.#picture()),
+    };
     this.#panel = makePanel({ title: "Lines", saves, table: () => this.#table() });
     this.element = this.#panel.element;
     this.element.classList.add("lines");
@@ -71,13 +75,19 @@ export class Lines {
     this.#canvas.hidden = !fits;
     this.#note.hidden = fits;
     if (!fits) {
-      replace(this.#note, `Lines are drawn for up to ${LINES_MOST} tokens a side; this map has ${weights.rows} × ${weights.columns}. The map shows all of them.`);
+      replace(
+        this.#note,
+        `Lines are drawn for up to ${LINES_MOST} tokens a side; this map has ${weights.rows} × ${weights.columns}.`,
+      );
       return;
     }
     this.#layout = layoutLines(weights, Math.min(760, Math.max(160, this.#panel.body.clientWidth)));
     const pen = fitCanvas(this.#canvas, this.#layout.width, this.#layout.height);
     drawLines(pen, weights, this.#layout, readColors(), { row, column });
-    this.#canvas.setAttribute("aria-label", `Lines of ${headLabel(weights.map, weights.head)}; the table of numbers below says the same`);
+    this.#canvas.setAttribute(
+      "aria-label",
+      `Lines of ${headLabel(weights.map, weights.head)}; the table of numbers below says the same`,
+    );
   }
 
   #picture() {
@@ -94,24 +104,51 @@ export class Lines {
 
   /** All pairs from the largest weight on. */
   #pairs() {
-    const { rows, columns, values, rowAxis, columnAxis } = this.#store.values.weights;
+    const { rows, columns, values, rowAxis, columnAxis, exact } = this.#store.values.weights;
     const found = [];
     for (let row = 0; row < rows; row += 1) {
-      for (let column = 0; column < columns; column += 1) found.push([row, rowAxis.texts[row], column, columnAxis.texts[column], values[row * columns + column]]);
+      for (let column = 0; column < columns; column += 1)
+        found.push([
+          row,
+          rowAxis.texts[row],
+          column,
+          columnAxis.texts[column],
+          digitsOf(values[row * columns + column], exact),
+        ]);
     }
     return found.sort((a, b) => b[4] - a[4]);
   }
 
   #table() {
     const pairs = this.#pairs();
-    const note = pairs.length > LISTED ? make("p", { class: "note" }, `The ${LISTED} strongest of ${pairs.length.toLocaleString("en")}; the CSV has all.`) : null;
+    const note =
+      pairs.length > LISTED
+        ? make(
+            "p",
+            { class: "note" },
+            `The ${LISTED} strongest of ${pairs.length.toLocaleString("en")}; the CSV has all.`,
+          )
+        : null;
     const columns = ["row", "from", "column", "to", "weight"];
     const digits = this.#store.values.weights.exact ? 6 : 2;
-    return [note, scrollBox("Numbers of lines", makeTable({ columns, rows: pairs.slice(0, LISTED), caption: "Lines by weight", digits }))];
+    return [
+      note,
+      scrollBox(
+        "Numbers of lines",
+        makeTable({ columns, rows: pairs.slice(0, LISTED), caption: "Lines by weight", digits }),
+      ),
+    ];
   }
 
   #saveCsv() {
-    saveText(fileName(this.#fileWords(), "csv"), toCsv([["row", "from", "column", "to", "weight"], ...this.#pairs()]), "text/csv");
+    saveText(
+      fileName(this.#fileWords(), "csv"),
+      toCsv([
+        ["row", "from", "column", "to", this.#store.values.weights.exact ? "weight" : "rounded weight"],
+        ...this.#pairs(),
+      ]),
+      "text/csv",
+    );
   }
 }
 
@@ -122,7 +159,16 @@ function layoutLines({ rows, columns, rowAxis, columnAxis }, width) {
   const room = (labels) => Math.min(Math.max(34, ...labels.map((label) => measure(label, size, 600))) + 4, 0.3 * width);
   const [from, to] = [room(rowAxis.labels), room(columnAxis.labels)];
   const gap = Math.min(400, width - from - to - 76);
-  return { width: from + to + gap + 76, height: HEAD + count * pitch + 8, pitch, size, left: from + 8, right: from + 8 + gap, from, to };
+  return {
+    width: from + to + gap + 76,
+    height: HEAD + count * pitch + 8,
+    pitch,
+    size,
+    left: from + 8,
+    right: from + 8 + gap,
+    from,
+    to,
+  };
 }
 
 function drawLines(pen, weights, layout, colors, { row, column }) {
@@ -137,7 +183,11 @@ function drawLines(pen, weights, layout, colors, { row, column }) {
         const share = top > 0 ? Math.abs(values[r * columns + c]) / top : 0;
         const pointed = lit && (row !== null || column !== null);
         if (!(share >= (pointed ? FAINT / 6 : FAINT)) || chosen(r, c) !== lit) continue;
-        const style = { stroke: lit ? colors.accent : colors.muted, thick: 0.4 + 3.6 * share, opacity: lit ? 0.12 + 0.8 * share : 0.1 * share };
+        const style = {
+          stroke: lit ? colors.accent : colors.muted,
+          thick: 0.4 + 3.6 * share,
+          opacity: lit ? 0.12 + 0.8 * share : 0.1 * share,
+        };
         pen.curve([layout.left + 4, y(r)], [layout.right, y(c)], style);
       }
     }
@@ -146,7 +196,14 @@ function drawLines(pen, weights, layout, colors, { row, column }) {
 }
 
 /** The tokens at both ends; where one is pointed at, the others say what they have to do with it. */
-function drawEnds(pen, { rows, columns, rowAxis, columnAxis, values }, { left, right, from, to, size, pitch }, colors, { row, column }, y) {
+function drawEnds(
+  pen,
+  { rows, columns, rowAxis, columnAxis, values },
+  { left, right, from, to, size, pitch },
+  colors,
+  { row, column },
+  y,
+) {
   const style = (lit) => ({ size, weight: lit ? 700 : 400, fill: lit ? colors.accent : colors.ink });
   for (let r = 0; r < rows; r += 1) {
     const value = column === null ? null : values[r * columns + column];
@@ -156,8 +213,14 @@ function drawEnds(pen, { rows, columns, rowAxis, columnAxis, values }, { left, r
   for (let c = 0; c < columns; c += 1) {
     const value = row === null ? null : values[row * columns + c];
     const lit = c === column || (column === null && value >= 0.1);
-    if (value > 0) pen.rect(right + 3, y(c) - pitch / 2 + 1, Math.max(1, (to + 56) * value), pitch - 2, { fill: colors.accent, opacity: 0.16, radius: 2 });
+    if (value > 0)
+      pen.rect(right + 3, y(c) - pitch / 2 + 1, Math.max(1, (to + 56) * value), pitch - 2, {
+        fill: colors.accent,
+        opacity: 0.16,
+        radius: 2,
+      });
     pen.text(right + 6, y(c), shorten(columnAxis.labels[c], to, size, 600), style(lit));
-    if (value >= 0.005) pen.text(right + 62 + to, y(c), percent(value), { size: 11, align: "right", fill: colors.muted });
+    if (value >= 0.005)
+      pen.text(right + 62 + to, y(c), percent(value), { size: 11, align: "right", fill: colors.muted });
   }
 }

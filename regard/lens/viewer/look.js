@@ -3,7 +3,7 @@
 
 import { placeOf, tokenOf } from "./axis.js";
 import { Bars } from "./bars.js";
-import { make, replace } from "./dom.js";
+import { abridge, make, replace } from "./dom.js";
 import { Lines } from "./lines.js";
 import { headLabel, Maps } from "./maps.js";
 import { describeCell, MapView } from "./mapview.js";
@@ -26,45 +26,97 @@ const KEYS = [
 
 const CROWDED = 64; // tokens beyond which weights are so small that only their roots can be told apart
 
+let keyed = null; // the look that keys are meant for where nothing has the focus
+
 class Look {
-  constructor(place, { data, arrays }) {
+  constructor(place, { data, arrays, heading }) {
     this.data = data;
+    this.heading = heading;
     this.maps = new Maps(data, arrays);
-    const group = Math.max(0, this.maps.groups.findIndex(({ maps }) => maps[0].part === "cross"));
+    const group = Math.max(
+      0,
+      this.maps.groups.findIndex(({ maps }) => maps[0].part === "cross"),
+    );
     this.store = new Store({
-      group, layer: 0, head: 0, shown: null, // shown: "layer.head" that a pointer is over on the sheet
-      unit: "tokens", scale: this.maps.longest > CROWDED ? "root" : "linear", sort: "layer",
-      row: null, column: null, locked: false, moved: 0, predicted: null,
+      group,
+      layer: 0,
+      head: 0,
+      shown: null, // shown: "layer.head" that a pointer is over on the sheet
+      unit: "tokens",
+      scale: this.maps.longest > CROWDED ? "root" : "linear",
+      sort: "layer",
+      row: null,
+      column: null,
+      locked: false,
+      moved: 0,
+      predicted: null,
       weights: null,
     });
     this.root = place;
+    this.wanted = this.present = ""; // which weights were asked for, and which are shown
+    this.spoken = { moved: 0, name: "" };
     this.live = make("p", { class: "unseen", "aria-live": "polite" });
     this.readout = make("p", { class: "readout" });
     const words = () => [data.model, this.maps.groups[this.store.values.group].label].filter(Boolean);
     this.map = new MapView(this.store, words);
-    const side = make("div", { class: "side" }, new Sheet(this.store, this.maps, words).element);
-    if (data.predictions?.length) side.append(new Bars(this.store, data.predictions, words).element);
+    const side = make(
+      "div",
+      { class: "side" },
+      new Sheet(this.store, this.maps, words, (error) => this.fail(error)).element,
+    );
+    if (data.predictions?.length) side.append(new Bars(this.store, data.predictions, data.axes.target, words).element);
     const panels = [this.map.element, side, new Lines(this.store, words).element];
-    place.append(this.makeHead(), this.makeTools(), make("div", { class: "panels" }, panels), this.makeFoot(), this.live);
-    this.store.watch((values, changed) => this.update(values, changed));
+    place.append(
+      this.makeHead(),
+      this.makeTools(),
+      make("div", { class: "panels" }, panels),
+      this.makeFoot(),
+      this.live,
+    );
+    for (const event of ["pointerenter", "focusin"]) place.addEventListener(event, () => (keyed = this));
+    keyed ??= this;
     document.addEventListener("keydown", (event) => this.press(event));
+    this.store.watch((values, changed) => this.update(values, changed));
   }
 
   makeHead() {
     const { title, model } = this.data;
-    return make("div", { class: "look-head" }, title ? make("p", { class: "sentence", dir: "auto" }, title) : null, model ? make("p", { class: "note" }, model) : null);
+    // the page's own heading may have said it already
+    const sentence =
+      title && title.trim() !== this.heading ? make("p", { class: "sentence", dir: "auto" }, abridge(title)) : null;
+    return make("div", { class: "look-head" }, sentence, model ? make("p", { class: "note" }, model) : null);
   }
 
   makeTools() {
     const { store, maps } = this;
     const groups = Object.fromEntries(maps.groups.map(({ label }, n) => [String(n), label]));
-    this.groupSwitch = makeSwitch("Which maps", groups, String(store.values.group), (group) => this.chooseGroup(Number(group)));
+    this.groupSwitch = makeSwitch("Which maps", groups, String(store.values.group), (group) =>
+      this.chooseGroup(Number(group)),
+    );
     this.layerStep = this.makeStepper("layer");
     this.headStep = this.makeStepper("head");
-    this.unitSwitch = makeSwitch("Unit", { tokens: "tokens", words: "words" }, "tokens", (unit) => this.chooseUnit(unit));
+    this.unitSwitch = makeSwitch("Unit", { tokens: "tokens", words: "words" }, "tokens", (unit) =>
+      this.chooseUnit(unit),
+    );
     const scale = makeSelect("Shades", SCALES, store.values.scale, (chosen) => store.set({ scale: chosen }));
-    const help = make("details", { class: "keys" }, make("summary", {}, "Keys"), make("dl", {}, KEYS.map(([keys, what]) => [make("dt", {}, keys), make("dd", {}, what)])));
-    const tools = [maps.groups.length > 1 ? this.groupSwitch.element : null, this.layerStep.element, this.headStep.element, maps.haveWords ? this.unitSwitch.element : null, scale.element, help];
+    const help = make(
+      "details",
+      { class: "keys" },
+      make("summary", {}, "Keys"),
+      make(
+        "dl",
+        {},
+        KEYS.map(([keys, what]) => [make("dt", {}, keys), make("dd", {}, what)]),
+      ),
+    );
+    const tools = [
+      maps.groups.length > 1 ? this.groupSwitch.element : null,
+      this.layerStep.element,
+      this.headStep.element,
+      maps.haveWords ? this.unitSwitch.element : null,
+      scale.element,
+      help,
+    ];
     return make("div", { class: "tools" }, make("div", { class: "tool-line" }, tools), this.readout);
   }
 
@@ -72,16 +124,30 @@ class Look {
   makeStepper(name) {
     const select = make("select", { "aria-label": name });
     select.addEventListener("change", () => this.store.set({ [name]: Number(select.value) }));
-    const button = (sign, step, what) => make("button", { type: "button", "aria-label": what, onclick: () => this.step(name, step) }, sign);
-    const element = make("div", { class: "stepper", role: "group", "aria-label": name }, make("span", {}, name), button("‹", -1, `the ${name} before`), select, button("›", 1, `the ${name} after`));
+    const button = (sign, step, what) =>
+      make("button", { type: "button", "aria-label": what, onclick: () => this.step(name, step) }, sign);
+    const element = make(
+      "div",
+      { class: "stepper", role: "group", "aria-label": name },
+      make("span", {}, name),
+      button("‹", -1, `the ${name} before`),
+      select,
+      button("›", 1, `the ${name} after`),
+    );
     return { element, select };
   }
 
   makeFoot() {
     const { maps } = this;
     const exact = "The numbers are exact, as the model computed them (float32).";
-    const rough = `Weights are drawn from rounded values, off by at most ${percent(maps.error)} of their map's largest and less for small ones. Exact ones: look.save("look.npz").`;
-    return make("p", { class: "note foot" }, maps.exact ? exact : rough, " Weights say what the model did, not why.");
+    const rough = `Weights are drawn from rounded values, off by ${percent(maps.error)} of their map's largest at most.`;
+    const where = ' Small ones are off by less. Exact ones: look.save("look.npz").';
+    return make(
+      "p",
+      { class: "note foot" },
+      maps.exact ? exact : rough + where,
+      " Weights say what the model did, not why.",
+    );
   }
 
   get group() {
@@ -119,19 +185,27 @@ class Look {
   }
 
   update(values, changed) {
-    if (["group", "layer", "head", "shown", "unit"].some((name) => changed.has(name))) this.load();
+    if (["group", "layer", "head", "shown", "unit"].some((name) => changed.has(name)))
+      this.load().catch((error) => this.fail(error));
     if (changed.has("group")) this.groupSwitch.mark(String(values.group));
     if (changed.has("unit")) this.unitSwitch.mark(values.unit);
     if (["group", "layer", "head"].some((name) => changed.has(name))) this.fillSteppers(values);
-    this.tell(values, changed);
+    this.tell(values);
+    if (changed.has("weights") && values.weights) performance.mark("regard:drawn"); // every view before has drawn them
   }
 
   fillSteppers({ layer, head }) {
     const { maps } = this.group;
-    replace(this.layerStep.select, maps.map((map, n) => make("option", { value: n, selected: n === layer }, map.layer)));
+    replace(
+      this.layerStep.select,
+      maps.map((map, n) => make("option", { value: n, selected: n === layer }, map.layer)),
+    );
     const count = headCount(maps[layer]);
     const name = (n) => (n < maps[layer].heads ? n : "mean");
-    replace(this.headStep.select, Array.from({ length: count }, (_, n) => make("option", { value: n, selected: n === head }, name(n))));
+    replace(
+      this.headStep.select,
+      Array.from({ length: count }, (_, n) => make("option", { value: n, selected: n === head }, name(n))),
+    );
     this.layerStep.element.hidden = maps.length === 1;
     this.headStep.element.hidden = maps.every((map) => map.heads === 1);
   }
@@ -145,23 +219,46 @@ class Look {
     const mine = this.wanted;
     const weights = await this.maps.weights(map, h, unit);
     if (mine !== this.wanted) return;
+    this.present = mine;
     const { row, column } = this.store.values;
     const inside = (place, count) => (place !== null && place < count ? place : null);
     this.store.set({ weights, row: inside(row, weights.rows), column: inside(column, weights.columns) });
-    performance.mark("regard:weights");
+  }
+
+  /** Say, once, that something of the page can't be read; what can be is still shown. */
+  fail(error) {
+    if (!this.failed)
+      this.root.prepend(make("p", { class: "failure", role: "alert" }, `Something can't be shown: ${error.message}`));
+    this.failed = true;
   }
 
   /** The line above all views, and what a screen reader hears after a key. */
-  tell(values, changed) {
+  tell(values) {
     const { weights, row, column, locked } = values;
     if (!weights) return;
     const name = headLabel(weights.map, weights.head);
     const cell = describeCell(weights, row, column);
     const summary = weights.map.summary?.[weights.head] ?? {};
-    const facts = Object.entries(summary).filter(([, value]) => Number.isFinite(value)).map(([what, value]) => make("span", { class: "fact" }, `${what} `, make("b", {}, show(value))));
+    const facts = Object.entries(summary)
+      .filter(([, value]) => Number.isFinite(value))
+      .map(([what, value]) => make("span", { class: "fact" }, `${what} `, make("b", {}, show(value))));
     const held = locked ? make("span", { class: "held" }, "held, Esc clears") : null;
-    replace(this.readout, make("span", { class: "where" }, name), cell ? make("span", { class: "said" }, this.arrow(values)) : null, held, cell ? null : facts);
-    if (changed.has("moved") && values.moved) replace(this.live, [changed.has("weights") || !cell ? name : null, cell, locked ? "held" : null].filter(Boolean).join(", "));
+    replace(
+      this.readout,
+      make("span", { class: "where" }, name),
+      cell ? make("span", { class: "said" }, this.arrow(values)) : null,
+      held,
+      cell ? null : facts,
+    );
+    this.speak(values, name, cell);
+  }
+
+  /** After a key, and not before the weights that it asked for are there. */
+  speak({ moved, locked }, name, cell) {
+    if (moved === this.spoken.moved || this.present !== this.wanted) return;
+    const told = [name !== this.spoken.name || !cell ? name : null, cell, locked ? "held" : null];
+    replace(this.live, told.filter(Boolean).join(", "));
+    this.spoken = { moved, name };
   }
 
   /** A cell as it is read: from → to, and the weight. */
@@ -169,13 +266,19 @@ class Look {
     const { rowAxis, columnAxis, values, columns, exact } = weights;
     const from = row === null ? null : make("bdi", {}, rowAxis.labels[row]);
     const to = column === null ? null : make("bdi", {}, columnAxis.labels[column]);
-    const value = from && to ? make("span", { class: "weight" }, `${exact ? "" : "≈ "}${show(values[row * columns + column], exact ? 4 : 2)}`) : null;
+    const value =
+      from && to
+        ? make(
+            "span",
+            { class: "weight" },
+            `${exact ? "" : "≈ "}${show(values[row * columns + column], exact ? 4 : 2)}`,
+          )
+        : null;
     return [from, " → ", to, value];
   }
 
   press(event) {
-    const inside = this.root.contains(event.target);
-    if (!inside && event.target !== document.body) return;
+    if (!this.root.contains(event.target) && !(event.target === document.body && keyed === this)) return;
     const plain = !(event.ctrlKey || event.metaKey || event.altKey) || event.getModifierState("AltGraph");
     if (!plain || event.target.closest?.("select, input, textarea")) return;
     const act = this.actions(event)[event.key];
@@ -232,7 +335,7 @@ function headCount(map) {
 
 function drawLook(place, figure) {
   if (!figure.data.maps.length) throw new Error("it has no maps");
-  return new Look(place, figure).load();
+  new Look(place, figure);
 }
 
 define("look", drawLook);

@@ -31,7 +31,9 @@ export class Maps {
 
   /** Rows or columns of the largest map. */
   get longest() {
-    return Math.max(...this.groups.flatMap(({ maps }) => maps.flatMap((map) => this.#arrays.shape(map.array).slice(1))));
+    return Math.max(
+      ...this.groups.flatMap(({ maps }) => maps.flatMap((map) => this.#arrays.shape(map.array).slice(1))),
+    );
   }
 
   axesOf(map, unit) {
@@ -45,11 +47,25 @@ export class Maps {
   /** The weights of a head, or of the mean of all (head === map.heads): { rows, columns, values, top, exact, … }. */
   async weights(map, head, unit) {
     const [, rows, columns] = this.#arrays.shape(map.array);
-    const values = head < map.heads ? await this.#arrays.slice(map.array, head) : mean(await this.#arrays.load(map.array), map.heads);
+    const values =
+      head < map.heads
+        ? await this.#arrays.slice(map.array, head)
+        : mean(await this.#arrays.load(map.array), map.heads);
     const { rowAxis, columnAxis } = this.axesOf(map, unit);
     const merged = mergeWords(values, rows, columns, rowAxis, columnAxis);
     const exact = this.#arrays.exact(map.array);
-    return { map, head, unit, rowAxis, columnAxis, rows: rowAxis.size, columns: columnAxis.size, values: merged, top: largest(merged), exact };
+    return {
+      map,
+      head,
+      unit,
+      rowAxis,
+      columnAxis,
+      rows: rowAxis.size,
+      columns: columnAxis.size,
+      values: merged,
+      top: largest(merged),
+      exact,
+    };
   }
 
   /** Thumbnails of a map's heads, each { rows, columns, values, top }; those that the page has ready, if it has. */
@@ -57,7 +73,11 @@ export class Maps {
     const small = await this.#arrays.small(map.array);
     if (small) {
       const size = small.rows * small.columns;
-      return Array.from({ length: small.count }, (_, head) => ({ ...small, values: small.values.subarray(head * size, (head + 1) * size), top: 1 }));
+      return Array.from({ length: small.count }, (_, head) => ({
+        ...small,
+        values: small.values.subarray(head * size, (head + 1) * size),
+        top: 1,
+      }));
     }
     const [heads, rows, columns] = this.#arrays.shape(map.array);
     const slices = await Promise.all(Array.from({ length: heads }, (_, head) => this.#arrays.slice(map.array, head)));
@@ -92,7 +112,7 @@ function makeGroups(maps) {
 
 function groupLabel({ stack, part, what }) {
   const place = part === "cross" ? "cross" : stack;
-  return what === "weights" ? place : `${place} ${what}`;
+  return what === "weights" ? place : `${place} ${what.replace(/_weights$/, "s")}`;
 }
 
 function mean(values, heads) {
@@ -128,8 +148,11 @@ function largest(values) {
   return top;
 }
 
-/** The columns of a row from the largest weight on, at most so many: [{ column, value }]. */
-export function strongest({ columns, values }, row, most) {
-  const found = Array.from({ length: columns }, (_, column) => ({ column, value: values[row * columns + column] }));
-  return found.filter(({ value }) => value > 0).sort((a, b) => b.value - a.value).slice(0, most);
+/** Where a row looks most, or, without a row, what looks most at a column: at most so many { place, value }. */
+export function strongest({ rows, columns, values }, row, column, most) {
+  const value = (n) => (row === null ? values[n * columns + column] : values[row * columns + n]);
+  return Array.from({ length: row === null ? rows : columns }, (_, place) => ({ place, value: value(place) }))
+    .filter((each) => each.value > 0)
+    .sort((a, b) => b.value - a.value)
+    .slice(0, most);
 }

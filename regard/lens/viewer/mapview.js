@@ -3,7 +3,7 @@
 import { make, replace } from "./dom.js";
 import { drawMap, layoutMap, rememberImage } from "./heatmap.js";
 import { headLabel, strongest } from "./maps.js";
-import { percent, plural, show } from "./number.js";
+import { digitsOf, percent, plural, show } from "./number.js";
 import { makePanel } from "./panel.js";
 import { fitCanvas, readColors, savePng, saveSvg, shorten } from "./pen.js";
 import { fileName, saveText, toCsv } from "./save.js";
@@ -12,6 +12,10 @@ import { scrollBox } from "./table.js";
 import { isDark, watchTheme } from "./theme.js";
 
 const CLOSEST = 40; // pixels of a cell beyond which zooming ends
+const BAR = 15; // room for a scroll bar
+const HINT =
+  "Point at a cell to read it; a click or Enter holds it, Esc lets it go. " +
+  "Arrows move, [ and ] change the layer, comma and full stop the head.";
 const PAGE = 24; // rows and columns of numbers that are shown at a time
 
 /** What a cell says, to be read or heard: "chat" to "cat": 0.83. */
@@ -50,9 +54,28 @@ export class MapView {
     this.#store = store;
     this.words = words; // what a file that is saved is called
     this.#zooms = ["−", "+"].map((sign, n) =>
-      make("button", { type: "button", class: "quiet", "aria-label": n ? "Larger cells" : "Smaller cells", onclick: () => this.zoom(n ? 1.5 : 1 / 1.5) }, sign));
-    const saves = { CSV: () => this.#saveCsv(), PNG: () => savePng(this.#picture()), SVG: () => saveSvg(this.#picture()) };
-    this.#panel = makePanel({ title: "Map", saves, table: () => this.#table(), tools: [make("div", { class: "zooms" }, this.#zooms)] });
+      make(
+        "button",
+        {
+          type: "button",
+          class: "quiet",
+          "aria-label": n ? "Larger cells" : "Smaller cells",
+          onclick: () => this.zoom(n ? 1.5 : 1 / 1.5),
+        },
+        sign,
+      ),
+    );
+    const saves = {
+      CSV: () => this.#saveCsv(),
+      PNG: () => savePng(this.#picture()),
+      SVG: () => saveSvg(this.#picture()),
+    };
+    this.#panel = makePanel({
+      title: "Map",
+      saves,
+      table: () => this.#table(),
+      tools: [make("div", { class: "zooms" }, this.#zooms)],
+    });
     this.element = this.#panel.element;
     this.element.classList.add("map");
     this.#panel.body.append(this.#scroller, this.#top);
@@ -92,6 +115,11 @@ export class MapView {
     });
     this.#scroller.addEventListener("scroll", () => this.#draw(), { passive: true });
     new ResizeObserver(() => this.#arrange() && this.#draw()).observe(this.#panel.body);
+    this.#cell.addEventListener("focus", () => {
+      const { row, column, moved } = values;
+      if (row === null && column === null && this.#cell.matches(":focus-visible"))
+        this.#store.set({ row: 0, column: 0, moved: moved + 1 });
+    });
     watchTheme(() => this.#repaint());
   }
 
@@ -137,7 +165,8 @@ export class MapView {
     if (!weights) return false;
     this.#layout = layoutMap(weights, ...this.#room(), { zoom: this.#zoom });
     const { width, height, innerWidth, innerHeight: depth, cell } = this.#layout;
-    Object.assign(this.#scroller.style, { width: `${width}px`, height: `${height}px` });
+    const [across, down] = [innerWidth > width, depth > height].map((scrolls) => (scrolls ? BAR : 0));
+    Object.assign(this.#scroller.style, { width: `${width + down}px`, height: `${height + across}px` });
     Object.assign(this.#spacer.style, { width: `${innerWidth}px`, height: `${depth}px` });
     this.#zooms[0].disabled = this.#zoom <= 1;
     this.#zooms[1].disabled = cell >= CLOSEST - 1;
@@ -147,10 +176,11 @@ export class MapView {
   /** Scroll as far as needed to see the cell. */
   #reveal() {
     const { row, column } = this.#store.values;
-    const { left, top, right, cell, width, height } = this.#layout;
-    const bring = (place, start, room) => (place * cell < start ? place * cell : Math.max(start, (place + 1) * cell - room));
+    const { left, top, right, foot, cell, width, height } = this.#layout;
+    const bring = (place, start, room) =>
+      place * cell < start ? place * cell : Math.max(start, (place + 1) * cell - room);
     if (column !== null) this.#scroller.scrollLeft = bring(column, this.#scroller.scrollLeft, width - left - right);
-    if (row !== null) this.#scroller.scrollTop = bring(row, this.#scroller.scrollTop, height - top - 40);
+    if (row !== null) this.#scroller.scrollTop = bring(row, this.#scroller.scrollTop, height - top - foot);
   }
 
   #draw() {
@@ -172,7 +202,10 @@ export class MapView {
   #tell({ weights, row, column, locked }) {
     const { rowAxis, columnAxis } = weights;
     const name = headLabel(weights.map, weights.head);
-    this.#grid.setAttribute("aria-label", `Map of ${name}: ${plural(weights.rows, rowAxis.noun)} look at ${plural(weights.columns, columnAxis.noun)}`);
+    this.#grid.setAttribute(
+      "aria-label",
+      `Map of ${name}: ${plural(weights.rows, rowAxis.noun)} look at ${plural(weights.columns, columnAxis.noun)}`,
+    );
     this.#grid.setAttribute("aria-rowcount", weights.rows);
     this.#grid.setAttribute("aria-colcount", weights.columns);
     this.#row.setAttribute("aria-rowindex", (row ?? 0) + 1);
@@ -184,15 +217,15 @@ export class MapView {
 
   /** Where a row looks most, or what looks most at a column, in words. */
   #summary(weights, row, column) {
-    if (row === null && column === null) return "Point at a cell to read it; a click or Enter holds it, Esc lets it go. Arrows move, [ and ] change the layer, comma and full stop the head.";
-    const { rowAxis, columnAxis } = weights;
-    if (row !== null) {
-      const found = strongest(weights, row, 5).map((each) => `${columnAxis.labels[each.column]} ${percent(each.value)}`);
-      return [make("b", {}, make("bdi", {}, rowAxis.labels[row])), ` looks at  ${found.join("  ·  ") || "nothing"}`];
-    }
-    const turned = Array.from({ length: weights.rows }, (_, n) => ({ row: n, value: weights.values[n * weights.columns + column] }));
-    const found = turned.filter(({ value }) => value > 0).sort((a, b) => b.value - a.value).slice(0, 5);
-    return [make("b", {}, make("bdi", {}, columnAxis.labels[column])), ` is looked at by  ${found.map((each) => `${rowAxis.labels[each.row]} ${percent(each.value)}`).join("  ·  ") || "nothing"}`];
+    if (row === null && column === null) return HINT;
+    const [own, others] = row === null ? [weights.columnAxis, weights.rowAxis] : [weights.rowAxis, weights.columnAxis];
+    const told = strongest(weights, row, column, 5).map(({ place, value }, n) => [
+      n ? " · " : "",
+      make("bdi", {}, others.labels[place]),
+      ` ${percent(value)}`,
+    ]);
+    const name = make("b", {}, make("bdi", {}, own.labels[row ?? column]));
+    return [name, row === null ? " is looked at by " : " looks at ", told.length ? told : "nothing"];
   }
 
   #picture() {
@@ -205,7 +238,14 @@ export class MapView {
     const { colors } = this.#look;
     const draw = (pen) => {
       pen.text(10, 16, shorten(title, width - 20, 13, 600), { size: 13, weight: 600, fill: colors.ink });
-      drawMap(pen, weights, whole, this.#look, { x: 0, y: 0 }, locked ? { row, column, locked } : { row: null, column: null, locked });
+      drawMap(
+        pen,
+        weights,
+        whole,
+        this.#look,
+        { x: 0, y: 0 },
+        locked ? { row, column, locked } : { row: null, column: null, locked },
+      );
     };
     return { words: this.#fileWords(), width, height: layout.innerHeight, draw };
   }
@@ -217,9 +257,15 @@ export class MapView {
 
   #saveCsv() {
     const { weights } = this.#store.values;
-    const { rows, columns, values, rowAxis, columnAxis } = weights;
-    const lines = Array.from({ length: rows }, (_, row) => [rowAxis.texts[row], ...values.subarray(row * columns, (row + 1) * columns)]);
-    saveText(fileName(this.#fileWords(), "csv"), toCsv([["", ...columnAxis.texts], ...lines]), "text/csv");
+    const { rows, columns, values, rowAxis, columnAxis, exact } = weights;
+    const numbers = (row) =>
+      Array.from(values.subarray(row * columns, (row + 1) * columns), (value) => digitsOf(value, exact));
+    const lines = Array.from({ length: rows }, (_, row) => [rowAxis.texts[row], ...numbers(row)]);
+    saveText(
+      fileName(this.#fileWords(), "csv"),
+      toCsv([[exact ? "" : "rounded", ...columnAxis.texts], ...lines]),
+      "text/csv",
+    );
   }
 
   /** A page of the numbers, around the cell that is held. */
@@ -228,15 +274,27 @@ export class MapView {
     const { rows, columns, values, rowAxis, columnAxis, exact } = weights;
     if (row !== null) this.#first[0] = Math.floor(row / PAGE) * PAGE;
     if (column !== null) this.#first[1] = Math.floor(column / PAGE) * PAGE;
-    const [top, left] = this.#first.map((first, n) => Math.min(first, Math.floor(((n ? columns : rows) - 1) / PAGE) * PAGE));
+    const [top, left] = this.#first.map((first, n) =>
+      Math.min(first, Math.floor(((n ? columns : rows) - 1) / PAGE) * PAGE),
+    );
     const [bottom, right] = [Math.min(rows, top + PAGE), Math.min(columns, left + PAGE)];
-    const heads = columnAxis.labels.slice(left, right).map((label) => make("th", { scope: "col", class: "number" }, make("bdi", {}, shorten(label, 110))));
+    const heads = columnAxis.labels
+      .slice(left, right)
+      .map((label) => make("th", { scope: "col", class: "number" }, make("bdi", {}, shorten(label, 110))));
     const lines = rowAxis.labels.slice(top, bottom).map((label, n) => {
-      const numbers = Array.from(values.subarray((top + n) * columns + left, (top + n) * columns + right), (value) => make("td", { class: "number" }, show(value, exact ? 6 : 2)));
+      const numbers = Array.from(values.subarray((top + n) * columns + left, (top + n) * columns + right), (value) =>
+        make("td", { class: "number" }, show(value, exact ? 6 : 2)),
+      );
       return make("tr", {}, make("th", { scope: "row" }, make("bdi", {}, shorten(label, 160))), numbers);
     });
     const caption = `Rows ${top} to ${bottom - 1} of ${rows}, columns ${left} to ${right - 1} of ${columns}`;
-    const table = make("table", {}, make("caption", {}, caption), make("thead", {}, make("tr", {}, make("td", {}), heads)), make("tbody", {}, lines));
+    const table = make(
+      "table",
+      {},
+      make("caption", {}, caption),
+      make("thead", {}, make("tr", {}, make("td", {}), heads)),
+      make("tbody", {}, lines),
+    );
     return [this.#pager(rows, columns, top, left), scrollBox("Numbers of the map", table)];
   }
 
@@ -252,6 +310,13 @@ export class MapView {
       };
       return make("button", { type: "button", disabled, onclick: go }, label);
     };
-    return make("div", { class: "pager" }, turn("↑ rows", -1, 0), turn("↓ rows", 1, 0), turn("← columns", 0, -1), turn("→ columns", 0, 1));
+    return make(
+      "div",
+      { class: "pager" },
+      turn("↑ rows", -1, 0),
+      turn("↓ rows", 1, 0),
+      turn("← columns", 0, -1),
+      turn("→ columns", 0, 1),
+    );
   }
 }

@@ -10,6 +10,11 @@ export function show(value, digits = 3) {
   return text.replace("-", "−").replace(/e\+?/, "e").replace("e-", "e−");
 }
 
+/** A float32 by the fewest digits that tell it from all others; one that was rounded, by those that hold. */
+export function digitsOf(value, exact) {
+  return Number.isFinite(value) ? Number(value.toPrecision(exact ? 9 : 3)) : null;
+}
+
 /** A share of 1 in percent. */
 export function percent(value, digits = 2) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";

@@ -1,7 +1,7 @@
 // A page: its title, and its figures one below the other.
 
 import { Arrays } from "./data.js";
-import { make, replace } from "./dom.js";
+import { abridge, make, replace } from "./dom.js";
 import { component } from "./registry.js";
 import { themeSwitch } from "./theme.js";
 
@@ -9,19 +9,19 @@ import { themeSwitch } from "./theme.js";
 export function showPage(place, header) {
   const main = make("main", {});
   const title = header.title.trim();
-  const name = title ? make("h1", { dir: "auto" }, title) : make("h1", { class: "unseen" }, "regard");
+  const name = title ? make("h1", { dir: "auto" }, abridge(title)) : make("h1", { class: "unseen" }, "regard");
   replace(place, make("header", { class: "masthead" }, name, themeSwitch()), main);
   for (const figure of header.figures) {
     const section = make("section", { class: `figure ${figure.kind}` });
     main.append(section);
-    showFigure(section, figure);
+    showFigure(section, figure, title);
   }
 }
 
 /** One figure that can't be drawn says so in its place, and leaves the others alone. */
-async function showFigure(section, figure) {
+async function showFigure(section, figure, heading) {
   try {
-    await component(figure.kind)(section, { data: figure.data, arrays: new Arrays(figure.arrays) });
+    await component(figure.kind)(section, { data: figure.data, arrays: new Arrays(figure.arrays), heading });
   } catch (error) {
     section.append(make("p", { class: "failure", role: "alert" }, `This figure can't be drawn: ${error.message}`));
     throw error; // for the console, with its trace

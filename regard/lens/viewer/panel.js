@@ -9,9 +9,26 @@ import { make, replace, uniqueId } from "./dom.js";
 export function makePanel({ title, saves = {}, table = null, tools = [] }) {
   const id = uniqueId("panel");
   const buttons = Object.entries(saves).map(([name, act]) =>
-    make("button", { type: "button", class: "quiet", onclick: act, "aria-label": `Save ${title.toLowerCase()} as ${name}`, "data-save": name }, name));
+    make(
+      "button",
+      {
+        type: "button",
+        class: "quiet",
+        onclick: act,
+        "aria-label": `Save ${title.toLowerCase()} as ${name}`,
+        "data-save": name,
+      },
+      name,
+    ),
+  );
   const body = make("div", { class: "panel-body" });
-  const head = make("div", { class: "panel-head" }, make("h2", { id }, title), tools, make("div", { class: "saves" }, buttons));
+  const head = make(
+    "div",
+    { class: "panel-head" },
+    make("h2", { id }, title),
+    tools,
+    make("div", { class: "saves" }, buttons),
+  );
   const element = make("section", { class: "panel", "aria-labelledby": id }, head, body);
   const details = table && makeDetails(title, table);
   if (details) element.append(details.element);
@@ -20,7 +37,12 @@ export function makePanel({ title, saves = {}, table = null, tools = [] }) {
 
 function makeDetails(title, table) {
   const place = make("div", {});
-  const element = make("details", { class: "numbers" }, make("summary", {}, "Numbers", make("span", { class: "unseen" }, ` of ${title.toLowerCase()}`)), place);
+  const element = make(
+    "details",
+    { class: "numbers" },
+    make("summary", {}, "Numbers", make("span", { class: "unseen" }, ` of ${title.toLowerCase()}`)),
+    place,
+  );
   const refresh = () => element.open && replace(place, table());
   element.addEventListener("toggle", refresh);
   return { element, refresh };
@@ -29,15 +51,23 @@ function makeDetails(title, table) {
 /** A row of buttons of which one is pressed: choices are { value: label }. */
 export function makeSwitch(label, choices, value, choose) {
   const buttons = Object.entries(choices).map(([key, text]) =>
-    make("button", { type: "button", "data-value": key, "aria-pressed": String(key === value), onclick: () => choose(key) }, text));
+    make(
+      "button",
+      { type: "button", "data-value": key, "aria-pressed": String(key === value), onclick: () => choose(key) },
+      text,
+    ),
+  );
   const element = make("div", { class: "switch", role: "group", "aria-label": label }, buttons);
-  const mark = (key) => buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.value === key)));
+  const mark = (key) =>
+    buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.value === key)));
   return { element, mark };
 }
 
 /** A choice from a list, with its name beside it. */
 export function makeSelect(label, choices, value, choose) {
-  const options = Object.entries(choices).map(([key, text]) => make("option", { value: key, selected: key === value }, text));
+  const options = Object.entries(choices).map(([key, text]) =>
+    make("option", { value: key, selected: key === value }, text),
+  );
   const select = make("select", {}, options);
   select.addEventListener("change", () => choose(select.value));
   return { element: make("label", { class: "choice" }, make("span", {}, label), select), select };
@@ -51,7 +81,14 @@ export function rove(box, across, choose) {
   box.addEventListener("keydown", (event) => {
     const options = [...box.querySelectorAll('[role="option"]')];
     const place = options.indexOf(document.activeElement);
-    const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: across(), ArrowUp: -across(), Home: -place, End: options.length - 1 - place };
+    const steps = {
+      ArrowRight: 1,
+      ArrowLeft: -1,
+      ArrowDown: across(),
+      ArrowUp: -across(),
+      Home: -place,
+      End: options.length - 1 - place,
+    };
     if (place < 0 || !(event.key in steps) || event.ctrlKey || event.altKey || event.metaKey) return;
     event.preventDefault();
     event.stopPropagation();

@@ -56,7 +56,9 @@ export class CanvasPen {
 
   /** points: [[x, y], …]; dash: [4, 3] */
   line(points, { stroke, thick = 1, opacity = 1, dash = [] } = {}) {
-    this.#stroke({ stroke, thick, opacity, dash }, (context) => points.forEach(([x, y], n) => (n ? context.lineTo(x, y) : context.moveTo(x, y))));
+    this.#stroke({ stroke, thick, opacity, dash }, (context) =>
+      points.forEach(([x, y], n) => (n ? context.lineTo(x, y) : context.moveTo(x, y))),
+    );
   }
 
   /** From one point to another, level at both ends. */
@@ -111,13 +113,26 @@ export class SvgPen {
   text(x, y, words, { size = 12, weight, align = "left", fill, angle = 0, opacity } = {}) {
     const anchor = { left: null, center: "middle", right: "end" }[align];
     const transform = angle ? `rotate(${angle} ${round(x)} ${round(y)})` : null;
-    const settings = { x, y, fill, opacity, transform, "font-size": size, "font-weight": weight, "text-anchor": anchor };
+    const settings = {
+      x,
+      y,
+      fill,
+      opacity,
+      transform,
+      "font-size": size,
+      "font-weight": weight,
+      "text-anchor": anchor,
+    };
     this.#add("text", { ...settings, "dominant-baseline": "central" }, words);
   }
 
   line(points, { stroke, thick, opacity, dash } = {}) {
     const settings = { fill: "none", stroke, "stroke-width": thick, opacity, "stroke-linejoin": "round" };
-    this.#add("polyline", { points: points.map((point) => point.map(round).join(",")).join(" "), ...settings, "stroke-dasharray": dash?.join(" ") || null });
+    this.#add("polyline", {
+      points: points.map((point) => point.map(round).join(",")).join(" "),
+      ...settings,
+      "stroke-dasharray": dash?.join(" ") || null,
+    });
   }
 
   curve([x0, y0], [x1, y1], { stroke, thick, opacity } = {}) {
@@ -137,7 +152,10 @@ export class SvgPen {
   }
 
   #add(tag, settings, ...children) {
-    const known = Object.entries(settings).map(([name, value]) => [name, typeof value === "number" ? round(value) : value]);
+    const known = Object.entries(settings).map(([name, value]) => [
+      name,
+      typeof value === "number" ? round(value) : value,
+    ]);
     this.root.append(makeSvg(tag, Object.fromEntries(known), ...children));
   }
 

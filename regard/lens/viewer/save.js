@@ -20,12 +20,16 @@ export function toCsv(rows) {
 function csvField(value) {
   if (value === null || value === undefined) return "";
   if (typeof value === "number") return Number.isFinite(value) ? String(value) : "";
-  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+  const text = /^[=+\-@\t\r]./s.test(value) ? `'${value}` : String(value);
   return /[",\r\n']/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 /** A name for a file: letters, digits and dashes of what it shows. */
 export function fileName(words, suffix) {
-  const stem = words.join("-").normalize("NFKD").replace(/[^\p{L}\p{N}.]+/gu, "-").replace(/^[-.]+|[-.]+$/g, "");
+  const stem = words
+    .join("-")
+    .normalize("NFKD")
+    .replace(/[^\p{L}\p{N}.]+/gu, "-")
+    .replace(/^[-.]+|[-.]+$/g, "");
   return `${stem.slice(0, 80) || "regard"}.${suffix}`;
 }

@@ -1,9 +1,11 @@
 // Shades of a weight: magma, whose lightness grows evenly, so it reads in grey and whatever one's color vision. On dark
 // paper more weight is lighter; on white paper it is turned around and begins at white: more weight is darker.
 
-const MAGMA =
-  "000004 0a0822 1d1146 36106a 50127c 691c81 822681 9c2e7f b63779 cf4170 e65163 f5695c fb8761 fea571 fec387 fde0a2 fcfdbf";
-const DARK = MAGMA.split(" ");
+const MAGMA = [
+  "000004 0a0822 1d1146 36106a 50127c 691c81 822681 9c2e7f b63779",
+  "cf4170 e65163 f5695c fb8761 fea571 fec387 fde0a2 fcfdbf",
+];
+const DARK = MAGMA.join(" ").split(" ");
 const LIGHT = ["ffffff", ...DARK.toReversed().slice(1, -1), "0a0822"];
 export const SCALES = {
   root: "root, to the largest",

@@ -1,5 +1,5 @@
-// The sheet: every layer and head of a group as a thumbnail, in order or sorted by what is known of them. Pointing at one
-// shows it in the other views, a click or the arrow keys choose it.
+// The sheet: every layer and head of a group as a thumbnail, in order or sorted by what is known of them. Pointing at
+// one shows it in the other views, a click or the arrow keys choose it.
 
 import { make, replace } from "./dom.js";
 import { headLabel, headName } from "./maps.js";
@@ -12,7 +12,8 @@ import { makeTable, scrollBox } from "./table.js";
 import { isDark, watchTheme } from "./theme.js";
 
 const [THUMBNAIL_LEAST, THUMBNAIL_MOST] = [24, 84]; // pixels of a thumbnail
-const GAP = 4;
+const GAP = 3; // and of what is between them
+const WIDE_GAP = 8; // where a caption stands below each
 const RISING = new Set(["entropy", "distance"]); // the lowest come first: heads that look at few places, or near
 
 export class Sheet {
@@ -23,18 +24,29 @@ export class Sheet {
   #panel;
   #thumbs = new Map(); // by the map's name: what is painted
   #size = THUMBNAIL_MOST;
+  #gap = GAP;
+  #fail; // told of what can't be read
 
-  constructor(store, maps, words) {
+  constructor(store, maps, words, fail) {
     this.#store = store;
     this.#maps = maps;
     this.words = words;
+    this.#fail = fail;
     this.#sorts = make("div", { class: "sorts" });
-    const saves = { CSV: () => this.#saveCsv(), PNG: () => savePng(this.#picture()), SVG: () => saveSvg(this.#picture()) };
+    const saves = {
+      CSV: () => this.#saveCsv(),
+      PNG: () => savePng(this.#picture()),
+      SVG: () => saveSvg(this.#picture()),
+    };
     this.#panel = makePanel({ title: "Layers and heads", saves, table: () => this.#table() });
     this.element = this.#panel.element;
     this.element.classList.add("sheet");
     this.#panel.body.append(this.#sorts, this.#box);
-    rove(this.#box, () => this.#across(), (option) => this.#choose(option));
+    rove(
+      this.#box,
+      () => this.#across(),
+      (option) => this.#choose(option),
+    );
     this.#box.addEventListener("click", (event) => this.#choose(event.target.closest('[role="option"]')));
     this.#box.addEventListener("pointerover", (event) => this.#preview(event));
     this.#box.addEventListener("pointerleave", () => store.set({ shown: null }));
@@ -50,14 +62,17 @@ export class Sheet {
   /** What heads can be sorted by: whatever all of them have. */
   get #measures() {
     const summaries = this.#group.maps.flatMap((map) => map.summary ?? []);
-    return Object.keys(summaries[0] ?? {}).filter((name) => summaries.some((summary) => Number.isFinite(summary[name])));
+    return Object.keys(summaries[0] ?? {}).filter((name) =>
+      summaries.some((summary) => Number.isFinite(summary[name])),
+    );
   }
 
-  /** All heads as { layer, head, map, summary }, sorted as the reader wants; the means come along in the usual order. */
+  /** All heads as { layer, head, map, summary }, in the order that the reader wants. */
   #heads() {
     const { sort } = this.#store.values;
     const found = this.#group.maps.flatMap((map, layer) =>
-      Array.from({ length: map.heads }, (_, head) => ({ layer, head, map, summary: map.summary?.[head] ?? {} })));
+      Array.from({ length: map.heads }, (_, head) => ({ layer, head, map, summary: map.summary?.[head] ?? {} })),
+    );
     if (sort === "layer") return found;
     const sign = RISING.has(sort) ? 1 : -1;
     const key = ({ summary }) => (Number.isFinite(summary[sort]) ? sign * summary[sort] : Infinity);
@@ -74,7 +89,12 @@ export class Sheet {
 
   #offerSorts() {
     const measures = this.#measures;
-    const choices = { layer: "layer", ...Object.fromEntries(measures.map((name) => [name, `${name}, ${RISING.has(name) ? "lowest" : "highest"} first`])) };
+    const choices = {
+      layer: "layer",
+      ...Object.fromEntries(
+        measures.map((name) => [name, `${name}, ${RISING.has(name) ? "lowest" : "highest"} first`]),
+      ),
+    };
     if (!(this.#store.values.sort in choices)) this.#store.set({ sort: "layer" });
     const { element } = makeSelect("Sort by", choices, this.#store.values.sort, (sort) => this.#store.set({ sort }));
     replace(this.#sorts, measures.length ? element : null);
@@ -85,10 +105,12 @@ export class Sheet {
     this.#thumbs.clear();
     this.#box.classList.toggle("by-layer", byLayer);
     const heads = this.#heads();
-    const lines = byLayer ? this.#group.maps.map((map, layer) => this.#line(map, layer)) : heads.map((each) => this.#option(each));
+    const lines = byLayer
+      ? this.#group.maps.map((map, layer) => this.#line(map, layer))
+      : heads.map((each) => this.#option(each));
     replace(this.#box, byLayer ? this.#headNames() : null, lines);
     this.#resize();
-    for (const map of this.#group.maps) this.#load(map);
+    for (const map of this.#group.maps) this.#load(map).catch(this.#fail);
     this.#panel.refresh();
   }
 
@@ -101,31 +123,56 @@ export class Sheet {
   }
 
   #line(map, layer) {
-    const options = Array.from({ length: map.heads }, (_, head) => this.#option({ layer, head, map, summary: map.summary?.[head] ?? {} }));
+    const options = Array.from({ length: map.heads }, (_, head) =>
+      this.#option({ layer, head, map, summary: map.summary?.[head] ?? {} }),
+    );
     if (map.heads > 1) options.push(this.#option({ layer, head: map.heads, map, summary: {} }));
-    return make("div", { class: "layer", role: "presentation" }, make("span", { class: "layer-name", "aria-hidden": "true" }, map.layer), options);
+    return make(
+      "div",
+      { class: "layer", role: "presentation" },
+      make("span", { class: "layer-name", "aria-hidden": "true" }, map.layer),
+      options,
+    );
   }
 
   #option({ layer, head, map, summary }) {
     const { sort } = this.#store.values;
     const value = sort === "layer" ? null : summary[sort];
-    const told = Object.entries(summary).filter(([, number]) => Number.isFinite(number)).slice(0, 3).map(([name, number]) => `${name} ${show(number)}`);
+    const told = Object.entries(summary)
+      .filter(([, number]) => Number.isFinite(number))
+      .slice(0, 3)
+      .map(([name, number]) => `${name} ${show(number)}`);
     const label = [headLabel(map, head), ...(sort === "layer" ? told : [`${sort} ${show(value)}`])].join(", ");
-    const caption = sort === "layer" ? null : make("span", { class: "caption", "aria-hidden": "true" }, make("b", {}, headName(map, head)), ` ${show(value, 2)}`);
+    const caption =
+      sort === "layer"
+        ? null
+        : make(
+            "span",
+            { class: "caption", "aria-hidden": "true" },
+            make("b", {}, headName(map, head)),
+            ` ${show(value, 2)}`,
+          );
     const canvas = make("canvas", { width: 1, height: 1, "aria-hidden": "true" });
-    const settings = { role: "option", class: head < map.heads ? "thumbnail" : "thumbnail mean", "aria-label": label, title: label };
+    const settings = {
+      role: "option",
+      class: head < map.heads ? "thumbnail" : "thumbnail mean",
+      "aria-label": label,
+      title: label,
+    };
     return make("div", { ...settings, "data-layer": layer, "data-head": head, "data-name": map.name }, canvas, caption);
   }
 
-  /** Thumbnails grow with the room that there is for the heads of a layer. */
+  /** Thumbnails grow with the room that there is for the heads of a layer, or for six side by side. */
   #resize() {
-    const most = Math.max(...this.#group.maps.map((map) => map.heads + (map.heads > 1 ? 1 : 0)));
-    const room = this.#panel.body.clientWidth - (this.#store.values.sort === "layer" ? 26 : 0);
-    const wanted = this.#store.values.sort === "layer" ? Math.floor(room / most) - GAP : Math.max(44, Math.floor(room / 8) - GAP);
-    const size = Math.min(THUMBNAIL_MOST, Math.max(THUMBNAIL_LEAST, wanted));
+    const inLines = this.#store.values.sort === "layer";
+    const most = inLines ? Math.max(...this.#group.maps.map((map) => map.heads + (map.heads > 1 ? 1 : 0))) : 6;
+    const room = this.#panel.body.clientWidth - (inLines ? 26 : 6);
+    this.#gap = inLines ? GAP : WIDE_GAP;
+    const size = Math.min(THUMBNAIL_MOST, Math.max(THUMBNAIL_LEAST, Math.floor(room / most) - this.#gap));
     const changed = size !== this.#size;
     this.#size = size;
     this.#box.style.setProperty("--thumbnail", `${size}px`);
+    this.#box.style.setProperty("--gap", `${this.#gap}px`);
     if (changed) this.#paintAll();
   }
 
@@ -153,8 +200,9 @@ export class Sheet {
   }
 
   #across() {
-    if (this.#store.values.sort === "layer") return this.#box.querySelector('.layer[role="presentation"]').querySelectorAll('[role="option"]').length;
-    return Math.max(1, Math.floor((this.#box.clientWidth + GAP) / (this.#size + GAP)));
+    if (this.#store.values.sort === "layer")
+      return this.#box.querySelector('.layer[role="presentation"]').querySelectorAll('[role="option"]').length;
+    return Math.max(1, Math.floor((this.#box.clientWidth - 6 + this.#gap) / (this.#size + this.#gap)));
   }
 
   #choose(option) {
@@ -175,12 +223,19 @@ export class Sheet {
 
   #rows() {
     const measures = this.#measures;
-    const lines = this.#heads().map(({ map, head, summary }) => [map.layer, head, ...measures.map((name) => summary[name] ?? null)]);
+    const lines = this.#heads().map(({ map, head, summary }) => [
+      map.layer,
+      head,
+      ...measures.map((name) => summary[name] ?? null),
+    ]);
     return { columns: ["layer", "head", ...measures], rows: lines };
   }
 
   #table() {
-    return scrollBox("Numbers of layers and heads", makeTable({ ...this.#rows(), caption: "What is known of each head", digits: 4 }));
+    return scrollBox(
+      "Numbers of layers and heads",
+      makeTable({ ...this.#rows(), caption: "What is known of each head", digits: 4 }),
+    );
   }
 
   #saveCsv() {
@@ -191,18 +246,25 @@ export class Sheet {
   #picture() {
     const [colors, shades, { scale, sort }] = [readColors(), makeShades(isDark()), this.#store.values];
     const heads = this.#heads();
-    const across = sort === "layer" ? Math.max(...this.#group.maps.map((map) => map.heads)) : Math.ceil(Math.sqrt(heads.length));
+    const across =
+      sort === "layer" ? Math.max(...this.#group.maps.map((map) => map.heads)) : Math.ceil(Math.sqrt(heads.length));
     const size = 72;
     const place = ({ layer, head }, n) => (sort === "layer" ? [head, layer] : [n % across, Math.floor(n / across)]);
     const down = sort === "layer" ? this.#group.maps.length : Math.ceil(heads.length / across);
-    const draw = (pen) => heads.forEach((each, n) => {
-      const [x, y] = place(each, n).map((at) => 10 + at * (size + 20));
-      pen.image(paint(this.#thumbs.get(each.map.name)[each.head], scale, shades, 2 * size), x, y, size, size);
-      pen.rect(x - 0.5, y - 0.5, size + 1, size + 1, { stroke: colors.line });
-      const caption = `${headName(each.map, each.head)}${sort === "layer" ? "" : `  ${show(each.summary[sort], 2)}`}`;
-      pen.text(x, y + size + 9, caption, { size: 10, fill: colors.ink });
-    });
-    return { words: ["heads", ...this.words()], width: across * (size + 20) + 10, height: down * (size + 20) + 14, draw };
+    const draw = (pen) =>
+      heads.forEach((each, n) => {
+        const [x, y] = place(each, n).map((at) => 10 + at * (size + 20));
+        pen.image(paint(this.#thumbs.get(each.map.name)[each.head], scale, shades, 2 * size), x, y, size, size);
+        pen.rect(x - 0.5, y - 0.5, size + 1, size + 1, { stroke: colors.line });
+        const caption = `${headName(each.map, each.head)}${sort === "layer" ? "" : `  ${show(each.summary[sort], 2)}`}`;
+        pen.text(x, y + size + 9, caption, { size: 10, fill: colors.ink });
+      });
+    return {
+      words: ["heads", ...this.words()],
+      width: across * (size + 20) + 10,
+      height: down * (size + 20) + 14,
+      draw,
+    };
   }
 }
 

@@ -10,12 +10,27 @@ import { fileName, saveText, toCsv } from "./save.js";
 export function makeTable({ columns, rows, caption, digits = 6 }) {
   const body = make("tbody", {});
   const heads = columns.map((name, column) => {
-    const button = make("button", { type: "button", class: "sorter" }, name, make("span", { class: "arrow", "aria-hidden": "true" }));
+    const button = make(
+      "button",
+      { type: "button", class: "sorter" },
+      name,
+      make("span", { class: "arrow", "aria-hidden": "true" }),
+    );
     const head = make("th", { scope: "col", class: isNumeric(rows, column) ? "number" : null }, button);
     button.addEventListener("click", () => sortBy(column, head));
     return head;
   });
-  const fillBody = (shown) => replace(body, shown.map((row) => make("tr", {}, row.map((value) => makeCell(value, digits)))));
+  const fillBody = (shown) =>
+    replace(
+      body,
+      shown.map((row) =>
+        make(
+          "tr",
+          {},
+          row.map((value) => makeCell(value, digits)),
+        ),
+      ),
+    );
 
   function sortBy(column, head) {
     const rising = head.getAttribute("aria-sort") !== "ascending";
@@ -43,7 +58,12 @@ function makeCell(value, digits) {
 function compare(a, b, rising) {
   if (a === null || b === null) return (a === null) - (b === null);
   const sign = rising ? 1 : -1;
-  return sign * (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
+  return (
+    sign *
+    (typeof a === "number" && typeof b === "number"
+      ? a - b
+      : String(a).localeCompare(String(b), "en", { numeric: true }))
+  );
 }
 
 /** A box that scrolls sideways instead of the page, and that keys can reach. */
@@ -56,7 +76,12 @@ function drawTable(place, { data }) {
   const title = data.title || "Table";
   const save = () => saveText(fileName([title], "csv"), toCsv([data.columns, ...data.rows]), "text/csv");
   place.append(
-    make("div", { class: "panel-head" }, make("h2", { id, dir: "auto" }, title), make("button", { type: "button", class: "quiet", onclick: save }, "CSV")),
+    make(
+      "div",
+      { class: "panel-head" },
+      make("h2", { id, dir: "auto" }, title),
+      make("button", { type: "button", class: "quiet", onclick: save }, "CSV"),
+    ),
   );
   if (data.note) place.append(make("p", { class: "note", dir: "auto" }, data.note));
   place.append(scrollBox(title, makeTable({ columns: data.columns, rows: data.rows, caption: title })));
