@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from regard.decode.writer import Writer
+
+PROMPT = 120  # letters of a document that are given as a prompt, at most
+
 
 @dataclass(frozen=True)
 class Example:
@@ -30,3 +34,14 @@ class Example:
 def format_share(share: float) -> str:
     """A probability as people read it."""
     return f"{share:.1%}"
+
+
+def open_text(text: str, writer: Writer) -> tuple[str, str]:
+    """The beginning of a document, as a prompt that leaves half of the context free; and how the document goes on."""
+    size = min(PROMPT, max(1, len(text) // 2))
+    while True:
+        end = 1 + max(text.rfind(" ", 1, size), text.rfind("\n", 1, size)) or size  # between two words, if there are
+        prompt = text[:end].rstrip(" ")
+        if writer.context is None or len(writer.encode(prompt)) <= max(2, writer.context // 2) or size == 1:
+            return prompt, text[len(prompt) : len(prompt) + 2 * PROMPT]
+        size = max(1, size // 2)

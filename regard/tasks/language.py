@@ -38,13 +38,13 @@ from regard.errors import SpecError
 from regard.tasks.documents import DocumentTaskSpec, Span, fits, full_rows, lengths
 from regard.tasks.embedding import Embedder
 from regard.tasks.entropy import cross_entropy, losses
-from regard.tasks.example import Example
+from regard.tasks.example import Example, open_text
 from regard.tasks.measures import ratio
 from regard.tasks.task import Place, Pulse, Task, one_stack
 
 WINDOWS = 16_384  # tokens that are evaluated at once
 ROWS = 32  # documents that are read side by side
-PROMPT, MORE = 120, 60  # an example: letters of a document that are given, and tokens that are written on
+WRITTEN = 60  # tokens that an example is written on by
 
 
 class LanguageTaskSpec(DocumentTaskSpec):
@@ -111,22 +111,10 @@ class LanguageTaskSpec(DocumentTaskSpec):
         found = []
         for sample in samples:
             prompt, rest = (sample["prompt"], "") if "prompt" in sample else open_text(sample["text"], pipeline)
-            (answer,) = pipeline.write(prompt, max_tokens=MORE)
+            (answer,) = pipeline.write(prompt, max_tokens=WRITTEN)
             note = "" if answer.reason == "maximum" else f"ended by its {answer.reason}"
             found.append(Example((prompt,), (rest,) if rest else (), (answer.text,), note=note))
         return found
-
-
-def open_text(text: str, writer: Writer) -> tuple[str, str]:
-    """The beginning of a document as a prompt that leaves half of the context free, and about as much of the rest as
-    will be written."""
-    size = min(PROMPT, max(1, len(text) // 2))
-    while True:
-        end = 1 + max(text.rfind(" ", 1, size), text.rfind("\n", 1, size)) or size  # between two words, if there are
-        prompt = text[:end].rstrip(" ")
-        if writer.context is None or len(writer.encode(prompt)) <= max(2, writer.context // 2) or size == 1:
-            return prompt, text[len(prompt) : len(prompt) + 2 * PROMPT]
-        size = max(1, size // 2)
 
 
 @dataclass

@@ -13,7 +13,11 @@ const AXES = { step: "steps", tokens: "tokens", minutes: "minutes" };
 const SMOOTHING = { off: 0, usual: 50, strong: 12 }; // points of a curve over the reach of its running mean
 
 function chooser(label, options, chosen, act) {
-  const list = make("select", { onchange: (event) => act(event.target.value) }, options.map(([value, text]) => make("option", { value, selected: value === chosen }, text)));
+  const list = make(
+    "select",
+    { onchange: (event) => act(event.target.value) },
+    options.map(([value, text]) => make("option", { value, selected: value === chosen }, text)),
+  );
   return make("label", { class: "curve-choice" }, make("span", {}, label), list);
 }
 
@@ -26,8 +30,21 @@ function makeLegend(runs, store) {
     store.set({ hidden });
   };
   const buttons = runs.map(({ label }, run) =>
-    make("button", { type: "button", class: "run-key", "aria-pressed": "true", title: "Shift and a click shows it alone", onclick: (event) => toggle(run, event.shiftKey) }, runName(label, run)));
-  store.watch(({ hidden }) => buttons.forEach((button, run) => button.setAttribute("aria-pressed", String(!hidden.has(run)))));
+    make(
+      "button",
+      {
+        type: "button",
+        class: "run-key",
+        "aria-pressed": "true",
+        title: "Shift and a click shows it alone",
+        onclick: (event) => toggle(run, event.shiftKey),
+      },
+      runName(label, run),
+    ),
+  );
+  store.watch(({ hidden }) =>
+    buttons.forEach((button, run) => button.setAttribute("aria-pressed", String(!hidden.has(run)))),
+  );
   return make("div", { class: "run-keys", role: "group", "aria-label": "Runs that are shown" }, buttons);
 }
 
@@ -35,25 +52,45 @@ function explainPoints(runs) {
   const thinned = runs.filter(({ steps }) => steps > 1);
   if (!thinned.length) return "Every step is drawn. Faint: as it was logged; strong: its running mean.";
   const counts = [...new Set(thinned.map(({ steps }) => steps))].sort((a, b) => a - b);
-  return `A point is the mean of ${counts.map((count) => plural(count, "step")).join(" or ")}; faint: from the lowest to the highest of them.`;
+  const told = counts.map((count) => plural(count, "step")).join(" or ");
+  return `A point is the mean of ${told}; faint: from the lowest to the highest of them.`;
 }
 
 function drawCurves(place, { data }) {
   const { runs, panels } = data;
   place.id = "curves";
-  const there = Object.keys(AXES).filter((axis) => runs.some((run) => [...run.logged[axis], ...run.evaluated[axis]].some((one) => one !== null)));
+  const there = Object.keys(AXES).filter((axis) =>
+    runs.some((run) => [...run.logged[axis], ...run.evaluated[axis]].some((one) => one !== null)),
+  );
   const store = new Store({ axis: there[0] ?? "step", smoothing: "usual", hidden: new Set(), at: null, locked: false });
-  const controls = make("div", { class: "curve-choices" },
-    chooser("Over", there.map((axis) => [axis, AXES[axis]]), store.values.axis, (axis) => store.set({ axis, at: null, locked: false })),
-    chooser("Smoothing", Object.keys(SMOOTHING).map((name) => [name, name]), "usual", (smoothing) => store.set({ smoothing })));
+  const controls = make(
+    "div",
+    { class: "curve-choices" },
+    chooser(
+      "Over",
+      there.map((axis) => [axis, AXES[axis]]),
+      store.values.axis,
+      (axis) => store.set({ axis, at: null, locked: false }),
+    ),
+    chooser(
+      "Smoothing",
+      Object.keys(SMOOTHING).map((name) => [name, name]),
+      "usual",
+      (smoothing) => store.set({ smoothing }),
+    ),
+  );
   place.append(make("div", { class: "part-head" }, make("h2", {}, "Curves"), panels.length ? controls : null));
   if (!panels.length) {
     place.append(make("p", { class: "note" }, "Nothing was trained here yet, so there are no curves."));
     return;
   }
   const logged = runs.some((run) => run.logged.step.length);
-  const dots = runs.some((run) => run.evaluated.step.length) ? "Marks are evaluations, their whiskers 95 % intervals; a ring is around each run's best." : "";
-  place.append(make("p", { class: "note" }, [logged && explainPoints(runs), dots, data.note].filter(Boolean).join(" ")));
+  const dots = runs.some((run) => run.evaluated.step.length)
+    ? "Marks are evaluations, their whiskers 95 % intervals; a ring is around each run's best."
+    : "";
+  place.append(
+    make("p", { class: "note" }, [logged && explainPoints(runs), dots, data.note].filter(Boolean).join(" ")),
+  );
   if (runs.length > 1) place.append(makeLegend(runs, store));
   const grid = make("div", { class: "charts" });
   place.append(grid);

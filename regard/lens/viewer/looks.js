@@ -1,8 +1,8 @@
-// What models look at, text by text: { runs, texts: [{ text, looks: [{ run, data }] }] }; each `data` is a look's (look.js).
+// What models look at, text by text: { runs, texts: [{ text, looks: [{ run, data }] }] }; each `data` is a look's.
 // A look is drawn when its box is opened, the first one at once.
 
 import { make } from "./dom.js";
-import { } from "./look.js";
+import {} from "./look.js";
 import { component, define } from "./registry.js";
 import { openBox, runName } from "./runs.js";
 

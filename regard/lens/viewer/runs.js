@@ -11,16 +11,34 @@ const SHAPES = ["circle", "square", "diamond", "triangle", "cross", "plus", "dro
 /** How the run of this number is drawn: { color, dash, shape }. Colors come again after seven, dashes one further. */
 export function runStyle(number) {
   const around = Math.floor(number / COLORS);
-  const color = getComputedStyle(document.documentElement).getPropertyValue(`--run-${number % COLORS}`).trim();
+  const color = getComputedStyle(document.documentElement)
+    .getPropertyValue(`--run-${number % COLORS}`)
+    .trim();
   return { color, dash: DASHES[(number + around) % DASHES.length], shape: SHAPES[number % SHAPES.length] };
 }
 
 /** A run's line and its mark, as a legend shows them; the colors follow the theme. */
 export function swatch(number) {
   const { dash, shape } = runStyle(number);
-  const line = makeSvg("line", { x1: 1, y1: 6, x2: 27, y2: 6, "stroke-width": 2, "stroke-dasharray": dash.join(" ") || null });
-  const mark = makeSvg("path", { d: traceMark(shape, 14, 6, 3.6), "stroke-width": 1.8, class: isOpen(shape) ? "open" : null });
-  return makeSvg("svg", { class: `swatch run-${number % COLORS}`, width: 28, height: 12, viewBox: "0 0 28 12", "aria-hidden": "true" }, line, mark);
+  const line = makeSvg("line", {
+    x1: 1,
+    y1: 6,
+    x2: 27,
+    y2: 6,
+    "stroke-width": 2,
+    "stroke-dasharray": dash.join(" ") || null,
+  });
+  const mark = makeSvg("path", {
+    d: traceMark(shape, 14, 6, 3.6),
+    "stroke-width": 1.8,
+    class: isOpen(shape) ? "open" : null,
+  });
+  return makeSvg(
+    "svg",
+    { class: `swatch run-${number % COLORS}`, width: 28, height: 12, viewBox: "0 0 28 12", "aria-hidden": "true" },
+    line,
+    mark,
+  );
 }
 
 /** A run's name behind its swatch. */
@@ -35,17 +53,78 @@ function isOpen(shape) {
 /** The outline of a mark as strokes, each a list of points. */
 export function markStrokes(shape, x, y, size) {
   const across = 1.2 * size;
-  if (shape === "square") return [[[x - size, y - size], [x + size, y - size], [x + size, y + size], [x - size, y + size], [x - size, y - size]]];
-  if (shape === "diamond") return [[[x, y - across], [x + across, y], [x, y + across], [x - across, y], [x, y - across]]];
-  if (shape === "triangle") return [[[x, y - across], [x + across, y + size], [x - across, y + size], [x, y - across]]];
-  if (shape === "drop") return [[[x, y + across], [x + across, y - size], [x - across, y - size], [x, y + across]]];
-  if (shape === "cross") return [[[x - size, y - size], [x + size, y + size]], [[x - size, y + size], [x + size, y - size]]];
-  if (shape === "plus") return [[[x - across, y], [x + across, y]], [[x, y - across], [x, y + across]]];
-  return [Array.from({ length: 13 }, (_, n) => [x + size * Math.cos((n * Math.PI) / 6), y + size * Math.sin((n * Math.PI) / 6)])];
+  if (shape === "square")
+    return [
+      [
+        [x - size, y - size],
+        [x + size, y - size],
+        [x + size, y + size],
+        [x - size, y + size],
+        [x - size, y - size],
+      ],
+    ];
+  if (shape === "diamond")
+    return [
+      [
+        [x, y - across],
+        [x + across, y],
+        [x, y + across],
+        [x - across, y],
+        [x, y - across],
+      ],
+    ];
+  if (shape === "triangle")
+    return [
+      [
+        [x, y - across],
+        [x + across, y + size],
+        [x - across, y + size],
+        [x, y - across],
+      ],
+    ];
+  if (shape === "drop")
+    return [
+      [
+        [x, y + across],
+        [x + across, y - size],
+        [x - across, y - size],
+        [x, y + across],
+      ],
+    ];
+  if (shape === "cross")
+    return [
+      [
+        [x - size, y - size],
+        [x + size, y + size],
+      ],
+      [
+        [x - size, y + size],
+        [x + size, y - size],
+      ],
+    ];
+  if (shape === "plus")
+    return [
+      [
+        [x - across, y],
+        [x + across, y],
+      ],
+      [
+        [x, y - across],
+        [x, y + across],
+      ],
+    ];
+  return [
+    Array.from({ length: 13 }, (_, n) => [
+      x + size * Math.cos((n * Math.PI) / 6),
+      y + size * Math.sin((n * Math.PI) / 6),
+    ]),
+  ];
 }
 
 function traceMark(shape, x, y, size) {
-  return markStrokes(shape, x, y, size).map((points) => `M${points.map((point) => point.map((one) => one.toFixed(2)).join(",")).join("L")}`).join("");
+  return markStrokes(shape, x, y, size)
+    .map((points) => `M${points.map((point) => point.map((one) => one.toFixed(2)).join(",")).join("L")}`)
+    .join("");
 }
 
 /** A fact of a run as people read it; units are those of regard/runs/account.py. */
@@ -81,7 +160,9 @@ export function formatDate(seconds) {
 /** What is missing or damaged, run by run: notes are { run, text }. */
 export function listNotes(notes, labels) {
   if (!notes.length) return null;
-  const lines = notes.map(({ run, text }) => make("li", { dir: "auto" }, labels.length > 1 ? [runName(labels[run], run), ": "] : null, text));
+  const lines = notes.map(({ run, text }) =>
+    make("li", { dir: "auto" }, labels.length > 1 ? [runName(labels[run], run), ": "] : null, text),
+  );
   return make("ul", { class: "run-notes", role: "note" }, lines);
 }
 

@@ -1,4 +1,5 @@
-// The facts of runs, side by side: { runs: [label, …], states, facts: [{ name, unit, values }, …], notes, made, version }.
+// The facts of runs, side by side: { runs: [label, …], states, facts: [{ name, unit, values }, …], notes, made,
+// version }.
 
 import { make, quote } from "./dom.js";
 import { plural } from "./number.js";
@@ -8,10 +9,21 @@ import { fileName, saveText, toCsv } from "./save.js";
 import { scrollBox } from "./table.js";
 
 const SIGNS = { done: "✓", stopped: "‖", training: "▶", damaged: "✕", imported: "↓", saved: "•" };
-const CONTENTS = { curves: "Curves", evaluations: "Evaluations", samples: "Samples", looks: "Attention", settings: "Settings" };
+const CONTENTS = {
+  curves: "Curves",
+  evaluations: "Evaluations",
+  samples: "Samples",
+  looks: "Attention",
+  settings: "Settings",
+};
 
 function stateBadge(state, text) {
-  return make("span", { class: `run-state ${state}` }, make("span", { "aria-hidden": "true" }, `${SIGNS[state] ?? "•"} `), text);
+  return make(
+    "span",
+    { class: `run-state ${state}` },
+    make("span", { "aria-hidden": "true" }, `${SIGNS[state] ?? "•"} `),
+    text,
+  );
 }
 
 function factCell({ name, unit, values }, run, data) {
@@ -23,7 +35,9 @@ function factCell({ name, unit, values }, run, data) {
 
 /** One run: a name and a value a line, in as many columns as there is room for. */
 function listFacts(data) {
-  const pairs = data.facts.map((fact) => make("div", {}, make("dt", {}, fact.name), make("dd", {}, factCell(fact, 0, data))));
+  const pairs = data.facts.map((fact) =>
+    make("div", {}, make("dt", {}, fact.name), make("dd", {}, factCell(fact, 0, data))),
+  );
   return make("dl", { class: "run-facts" }, pairs);
 }
 
@@ -31,10 +45,18 @@ function listFacts(data) {
 function tableFacts(data) {
   const heads = data.runs.map((label, run) => make("th", { scope: "col" }, runName(label, run)));
   const rows = data.facts.map((fact) => {
-    const cells = data.runs.map((_, run) => make("td", { class: typeof fact.values[run] === "number" ? "number" : null }, factCell(fact, run, data)));
+    const cells = data.runs.map((_, run) =>
+      make("td", { class: typeof fact.values[run] === "number" ? "number" : null }, factCell(fact, run, data)),
+    );
     return make("tr", {}, make("th", { scope: "row" }, fact.name), cells);
   });
-  const table = make("table", { class: "runs-beside" }, make("caption", { class: "unseen" }, "Facts of the runs"), make("thead", {}, make("tr", {}, make("td", {}), heads)), make("tbody", {}, rows));
+  const table = make(
+    "table",
+    { class: "runs-beside" },
+    make("caption", { class: "unseen" }, "Facts of the runs"),
+    make("thead", {}, make("tr", {}, make("td", {}), heads)),
+    make("tbody", {}, rows),
+  );
   return scrollBox("Facts of the runs", table);
 }
 
@@ -55,10 +77,24 @@ function scrollTo(event, part) {
 }
 
 async function drawSummary(place, { data }) {
-  const save = () => saveText(fileName([...data.runs, "facts"], "csv"), toCsv([["fact", "unit", ...data.runs], ...data.facts.map(({ name, unit, values }) => [name, unit, ...values])]), "text/csv");
+  const save = () =>
+    saveText(
+      fileName([...data.runs, "facts"], "csv"),
+      toCsv([["fact", "unit", ...data.runs], ...data.facts.map(({ name, unit, values }) => [name, unit, ...values])]),
+      "text/csv",
+    );
   const title = data.runs.length > 1 ? plural(data.runs.length, "run") : "The run";
-  const head = make("div", { class: "part-head" }, make("h2", {}, title), make("button", { type: "button", class: "quiet", onclick: save }, "CSV"));
-  place.append(head, ...[listNotes(data.notes, data.runs)].filter(Boolean), data.runs.length > 1 ? tableFacts(data) : listFacts(data));
+  const head = make(
+    "div",
+    { class: "part-head" },
+    make("h2", {}, title),
+    make("button", { type: "button", class: "quiet", onclick: save }, "CSV"),
+  );
+  place.append(
+    head,
+    ...[listNotes(data.notes, data.runs)].filter(Boolean),
+    data.runs.length > 1 ? tableFacts(data) : listFacts(data),
+  );
   place.append(make("p", { class: "note" }, `Written by regard ${data.version} on ${formatDate(data.made)}.`));
   await null; // the other figures come first
   place.prepend(listContents());
