@@ -163,7 +163,7 @@ export function listNotes(notes, labels) {
   const lines = notes.map(({ run, text }) =>
     make("li", { dir: "auto" }, labels.length > 1 ? [runName(labels[run], run), ": "] : null, text),
   );
-  return make("ul", { class: "run-notes", role: "note" }, lines);
+  return make("div", { class: "run-notes", role: "note" }, make("ul", {}, lines));
 }
 
 /** A box that is closed until somebody opens it; `fill` makes what is in it. */
