@@ -41,7 +41,8 @@ def report(
         list[Path] | None, typer.Option("--file", metavar="FILE", help="The same for each line of a file.")
     ] = None,
     samples: Annotated[
-        int, typer.Option(metavar="N", help="The number of its own samples that each model is asked about.", min=0)
+        int,
+        typer.Option(metavar="N", help="The number of its own samples that each model is asked about.", min=0, max=100),
     ] = 5,
     no_model: Annotated[
         bool, typer.Option("--no-model", help="Load no weights: the page has neither samples nor attention.")
@@ -49,7 +50,7 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="Print all that was collected as one JSON object.")] = False,
 ) -> None:
     """Write a page on one or several runs: curves, evaluations, samples, what differs, speed, memory, versions."""
-    from regard.host.output import check_file, put
+    from regard.host.output import check_file
     from regard.runs.report import collect_report
 
     place = out or (None if as_json else USUAL)
@@ -65,7 +66,7 @@ def report(
     if as_json:
         print(json.dumps(found.as_json(), ensure_ascii=False, allow_nan=False))
     if place is not None:
-        put(place, found.page().encode())
+        found.save(place)
         if not as_json:
             print(place)
             hint(f"open {quote(str(place))} in a browser, or mail it: it needs no other file")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from regard.config import read
@@ -104,7 +105,9 @@ def insist_on_run(noun: str) -> None:
         return
     below = [path for path in sorted(folder.iterdir()) if is_run(path)] if folder.is_dir() else []
     if below:
-        raise CheckpointError(f"{folder}: not a run, but there are {len(below)} in it", f"regard report {folder}/*")
+        raise CheckpointError(
+            f"{folder}: not a run, but there are {len(below)} in it", f"regard report {quote(str(folder))}/*"
+        )
     raise no_run(folder)
 
 
@@ -203,7 +206,7 @@ def _list_facts(
         "time": max((one for one in (last.get("seconds"), moment.get("seconds")) if is_number(one)), default=None),
         "speed": account.curves.speed,
         "peak memory": find_peak_memory(entries),
-        **_weigh_state(account.noun),
+        **_weigh_state(account),
         "data": state.get("data") or begun.get("data") or prepared.get("digest"),
         "samples": _describe_samples(prepared),
         "seed": tree.get("seed"),
@@ -259,10 +262,12 @@ def _describe_versions(begun: object, now: object) -> str:
     return ", ".join(told)
 
 
-def _weigh_state(noun: str) -> dict[str, int]:
+def _weigh_state(account: Account) -> dict[str, int]:
     """What generation costs in memory, by the model's make."""
+    which = split_noun(account.noun)[1]
     try:
-        outline = draw(noun)
+        # by its whole path: a folder may have the name of a preset
+        outline = draw(f"{account.folder.absolute()}{f'@{which}' if which else ''}")
     except UNREADABLE:  # nothing was saved, or it is damaged, which is noted already
         return {}
     if all(child.name != "decoder" for child in outline.tree.children):

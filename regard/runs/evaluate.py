@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from regard.data.reader import ReaderSpec, choose_reader
 from regard.data.sample import Form, Sample
 from regard.decode.search import Search
 from regard.decode.translator import Translator, ensemble
-from regard.errors import DataError, Doubt, InputError, warn
+from regard.errors import DataError, Doubt, InputError, RegardWarning, warn
 from regard.host.meter import SILENT, Meter
 from regard.host.output import check_file
 from regard.runs.folder import Run
@@ -43,7 +44,6 @@ class Evaluation:
     parameters: int  # of the first model
     measures: dict[str, Any]
     data: str  # files, or the split that the run kept
-    step: int  # of the first model's checkpoint; 0 for one that came from elsewhere
     texts: list[str] | None = None
     search: Search | None = None  # how the translations were searched
 
@@ -87,12 +87,9 @@ def evaluate(
         if run is None:
             raise InputError(f"{nouns[0]}: only what was trained here is recorded", "leave --record out")
         _last_step(run)
-    split = split or _choose_split(run)
+    split = split if split or files else _choose_split(run)
     samples, count = _samples(run, task, files, split), first.model.parameter_count()
-    data, step = (
-        ", ".join(Path(file).name for file in files) or str(split),
-        0 if run is None else resolve(nouns[0]).step,
-    )
+    data = ", ".join(Path(file).name for file in files) or str(split)
     if isinstance(task, TranslationTaskSpec):
         translator = ensemble(
             [
@@ -108,11 +105,11 @@ def evaluate(
         if measures["cut"]:
             warn(f"{measures['cut']} of {len(texts)} translations were cut by a limit; --set max_tokens=N allows more")
         reported = task.report_measures(measures, samples, texts)
-        return Evaluation(task, count, reported, data, step, texts, search)
+        return Evaluation(task, count, reported, data, texts, search)
     if len(nouns) > 1:
         raise InputError(f"{nouns[1]}: only translators make an ensemble", "one run at a time")
     with meter.watch("evaluating, batches of samples") as advance:
-        return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance), data, step)
+        return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance), data)
 
 
 def check_split(name: str | None) -> Split | None:
@@ -152,9 +149,9 @@ def _choose_split(run: Run | None) -> Split:
     return "test" if run is not None and run.prepared().has("test") else "validation"
 
 
-def _samples(run: Run | None, task: TaskSpec, files: Sequence[str], split: Split) -> list[Sample]:
+def _samples(run: Run | None, task: TaskSpec, files: Sequence[str], split: Split | None) -> list[Sample]:
     if not files:
-        assert run is not None
+        assert run is not None and split is not None
         return run.prepared().samples(split)
     try:
         samples = list(_reader(run, task.form, files).read(task.form, Log("stop")))
@@ -207,7 +204,10 @@ def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], do
     record(page, f"{done.task.kind.capitalize()}: {name}", row)
     search = {} if done.search is None else {"search": done.search.model_dump(mode="json")}
     others = {"with": [Path(noun).name for noun in nouns[1:]]} if len(nouns) > 1 else {}
-    note(run.folder, {"step": done.step, "data": done.data, **others, "measures": found, **search})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RegardWarning)  # what there is to say of checkpoints was said before
+        step = resolve(nouns[0]).step
+    note(run.folder, {"step": step, "data": done.data, **others, "measures": found, **search})
 
 
 def _last_step(run: Run) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from typing import Any
 import regard
 from regard.errors import InputError
 from regard.host.meter import SILENT, Meter
+from regard.host.output import put
 from regard.lens.chart import TITLES
 from regard.lens.curves import list_measures
-from regard.lens.page import Figure, make_page
+from regard.lens.page import Figure, clean, make_page
 from regard.runs.account import FACTS, Account, insist_on_run, read_account
 from regard.runs.examples import Asked, ask_run
 from regard.runs.resolve import split_noun
@@ -51,7 +52,8 @@ class RunReport:
         answers = [one.as_json() for one in self.asked] or [{} for _ in self.runs]
         told = [{**run.as_json(), "asked": one} for run, one in zip(self.runs, answers, strict=True)]
         differing = {key: values for key, values in compare_settings(self.runs).items() if not _agree(values)}
-        return {"made": self.made, "regard": regard.__version__, "runs": told, "differences": differing}
+        # files may hold numbers that JSON doesn't know
+        return dict(clean({"made": self.made, "regard": regard.__version__, "runs": told, "differences": differing}))
 
     def figures(self) -> list[Figure]:
         """What a page shows, from what matters most on."""
@@ -63,6 +65,11 @@ class RunReport:
     def page(self) -> str:
         """One whole HTML file."""
         return make_page(self.title, self.figures())
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page, whole or not at all."""
+        put(Path(path), self.page().encode())
+        return Path(path)
 
 
 def collect_report(

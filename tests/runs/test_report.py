@@ -243,6 +243,28 @@ def test_facts_of_a_strange_kind_are_text(place: Path) -> None:
     json.dumps(found, allow_nan=False)
 
 
+def test_numbers_that_json_does_not_know_are_no_mistake(place: Path) -> None:
+    run = place / "transformer"
+    (run / "evaluations.jsonl").write_text('{"step": 3, "measures": {"bleu": NaN, "loss": 1.5}, "time": Infinity}\n')
+    (run / "run.yaml").write_text((run / "run.yaml").read_text().replace("seed: 1", "seed: .nan"))
+    report = collect_report([str(run)], model=False)
+    json.dumps(report.as_json(), allow_nan=False)
+    (test,) = find(report, "evaluations")["tests"]
+    assert test["values"]["loss"] == [1.5, None, None]
+    assert report.save(place / "page.html").stat().st_size > 10_000
+
+
+def test_a_folder_with_the_name_of_a_preset_is_the_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    (place / "transformer").rename(place / "gpt2")
+    facts = read_account("gpt2", "gpt2").facts
+    assert (
+        facts["memory of a generated token"]
+        == read_account(str(place / "gpt2"), "x").facts["memory of a generated token"]
+    )
+    assert facts["memory of a generated token"] < 1000  # of 16 channels and one layer, and not of GPT-2
+
+
 def test_names_and_texts_are_never_markup(trained: Path, tmp_path: Path) -> None:
     evil = "<img src=x onerror=alert(1)>\u202e</script><script>alert(2)</script>"
     run = shutil.copytree(trained / "transformer", tmp_path / evil.replace("/", "\u2215"))
