@@ -28,6 +28,7 @@ for name in (
     "answer",
     "retrieve",
     "evaluate",
+    "report",
     "look",
     "inspect",
     "settings",

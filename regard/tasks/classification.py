@@ -32,6 +32,7 @@ from regard.decode.pipeline import Pipeline
 from regard.decode.reading import Output, Reading, Strip
 from regard.errors import InputError, SpecError
 from regard.tasks.entropy import cross_entropy
+from regard.tasks.example import Example, format_share
 from regard.tasks.measures import measure_labels
 from regard.tasks.task import Pulse, Task, TaskSpec, layer_of, one_stack
 
@@ -45,6 +46,7 @@ class ClassificationTaskSpec(TaskSpec):
     special: ClassVar[tuple[str, ...]] = (SEPARATOR,)
     answers: ClassVar[Answers | None] = "classes"
     measures: ClassVar[Mapping[str, bool]] = {"accuracy": True, "macro_f1": True}
+    roles: ClassVar[tuple[str, str, str]] = ("text", "label", "answer")
     kind: Literal["classification"] = "classification"
     pool: Literal["first", "last", "mean"] | None = None
     """A text's vector is that of its first or last token, or the mean of all; unless given, the model's own pooler's,
@@ -117,6 +119,23 @@ class ClassificationTaskSpec(TaskSpec):
         self, pipeline: Classifier, samples: Sequence[Sample], pulse: Pulse = lambda: None
     ) -> Mapping[str, Any]:
         return pipeline.measure(samples, pulse)
+
+    def make_sample(self, text: str) -> Sample:
+        first, _, second = text.partition("\t")  # as `regard classify` takes a pair
+        return {"text": first, "second": second} if second else {"text": first}
+
+    def demonstrate(self, pipeline: Classifier, samples: Sequence[Sample]) -> list[Example]:
+        texts = [(sample["text"], sample.get("second", "")) for sample in samples]
+        return [
+            Example(
+                tuple(text for text in pair if text),
+                (sample["label"],) if "label" in sample else (),
+                tuple(verdict.labels or [verdict.label]),
+                verdict.label == sample["label"] if "label" in sample else None,
+                "" if verdict.probability is None else format_share(verdict.probability),
+            )
+            for pair, sample, verdict in zip(texts, samples, pipeline.classify_all(texts), strict=True)
+        ]
 
 
 @dataclass

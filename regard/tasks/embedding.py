@@ -29,6 +29,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.decode.pipeline import Pipeline, refuse_target
 from regard.decode.reading import Reading, Strip
 from regard.errors import InputError
+from regard.tasks.example import Example
 from regard.tasks.measures import ratio
 from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
 from regard.tasks.vector import Recipe, unit
@@ -41,6 +42,7 @@ class EmbeddingTaskSpec(TaskSpec):
 
     form: ClassVar[Form] = "pairs"
     measures: ClassVar[Mapping[str, bool]] = {"found": True, "reciprocal_rank": True}
+    roles: ClassVar[tuple[str, str, str]] = ("source", "target", "nearest")
     kind: Literal["embedding"] = "embedding"
     scale: Positive = 20.0
     """Cosines are multiplied by this before they are compared."""
@@ -75,6 +77,24 @@ class EmbeddingTaskSpec(TaskSpec):
 
     def measure(self, pipeline: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return match_pairs(pipeline, samples, pulse)
+
+    def make_sample(self, text: str) -> Sample:
+        return {"source": text}
+
+    def demonstrate(self, pipeline: Embedder, samples: Sequence[Sample]) -> list[Example]:
+        """Each source beside the nearest of all their targets."""
+        targets = [sample["target"] for sample in samples if "target" in sample]
+        if not targets:
+            return []
+        vectors = unit(pipeline.embed(targets, cut=True))
+        cosines = unit(pipeline.embed([sample["source"] for sample in samples], cut=True)) @ vectors.T
+        found = []
+        for sample, row in zip(samples, cosines, strict=True):
+            nearest, wanted = targets[int(row.argmax())], sample.get("target")
+            note = f"cosine {float(row.max()):.2f}, of {len(targets)}"
+            right = None if wanted is None else nearest == wanted
+            found.append(Example((sample["source"],), () if wanted is None else (wanted,), (nearest,), right, note))
+        return found
 
 
 @dataclass

@@ -32,6 +32,7 @@ from regard.data.tokenizer import Frame, Tokenizer, plain
 from regard.decode.pipeline import Pipeline, refuse_target
 from regard.decode.reading import Reading, Strip
 from regard.errors import InputError
+from regard.tasks.example import Example
 from regard.tasks.measures import measure_labels
 from regard.tasks.task import Pulse, Task, TaskSpec, layer_of, one_stack
 
@@ -77,6 +78,7 @@ class TaggingTaskSpec(TaskSpec):
     form: ClassVar[Form] = "tags"
     answers: ClassVar[Answers | None] = "tags"
     measures: ClassVar[Mapping[str, bool]] = {"accuracy": True, "macro_f1": True}
+    roles: ClassVar[tuple[str, str, str]] = ("words", "tags", "answer")
     kind: Literal["tagging"] = "tagging"
     spelling: SpellingSpec | None = None
     """Words are also read letter by letter, in this way."""
@@ -149,6 +151,22 @@ class TaggingTaskSpec(TaskSpec):
 
     def measure(self, pipeline: Tagger, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return pipeline.measure(samples, pulse)
+
+    def make_sample(self, text: str) -> Sample:
+        return {"words": Tagger.cut_words(text)}
+
+    def demonstrate(self, pipeline: Tagger, samples: Sequence[Sample]) -> list[Example]:
+        answers = pipeline.tag_all([sample["words"] for sample in samples])
+        return [
+            Example(
+                tuple(sample["words"]),
+                tuple(sample.get("tags", ())),
+                tuple(answer),
+                answer == sample["tags"] if "tags" in sample else None,
+                aligned=True,
+            )
+            for sample, answer in zip(samples, answers, strict=True)
+        ]
 
 
 def pieces(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer) -> list[tuple[list[int], list[int]]]:
