@@ -74,6 +74,7 @@ class AttentiveRecurrence(Mixer):
     def __init__(self, spec: Attentive, width: int) -> None:
         super().__init__()
         self.spec, self.width = spec, width
+        self.estimates = spec.hard
         memory = spec.memory or width
         before = spec.when == "before"
         inputs = width + memory * before + width * spec.feed
