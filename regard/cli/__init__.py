@@ -29,6 +29,7 @@ for name in (
     "retrieve",
     "evaluate",
     "look",
+    "laws",
     "settings",
     "exchange",
 ):  # in the order in which help lists their verbs
