@@ -105,7 +105,7 @@ def pass_over(things: dict[str, Any], settings: Mapping[str, Any] | None, width:
         try:
             subjects, _ = list_subjects(thing, name, width=width, settings=settings, quick=True)
         except RegardError as error:
-            found.passed_over[name] = " ".join(str(error).split())
+            found.passed_over[name] = f"{error.message}{f'; try {error.hint}' if error.hint else ''}"
             continue
         found.things[name] = thing
         for part in subjects[0].sample.modules():

@@ -77,7 +77,7 @@ def test_all_in_a_file_is_tried_each_in_a_block_of_its_own(mine: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     heads = re.findall(r"^(\w+), 1 variant at width (\d+)", done.stdout, re.MULTILINE)
     assert heads == [("Shift", "16"), ("Outer", "16"), ("linear", "8")]
-    assert "Gate wasn't tried: Gate needs kernel try: --set kernel=…" in done.stdout
+    assert "Gate wasn't tried: Gate needs kernel; try --set kernel=…" in done.stdout
     assert "Part wasn't tried: a part of Outer" in done.stdout
     assert "–       no position sees a later one: it was seen to look ahead" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from typing import Any
 
 import pytest
@@ -76,6 +77,14 @@ def test_a_mixer_that_wants_a_memory_gets_one() -> None:
     trial = check(Recurrence(Recurrent(start="mean"), 16))
     assert not trial.broken, trial.tell()
     assert "padding of the memory changes nothing" in trial.held
+    trial = check(MeanPooling(Pool(over="memory"), 16))  # the same for every position, whatever stands there
+    assert not trial.broken, trial.tell()
+
+
+def test_the_example_of_check_runs() -> None:
+    (test,) = doctest.DocTestFinder(recurse=False).find(check, "check")
+    told: list[str] = []
+    assert doctest.DocTestRunner().run(test, out=told.append).failed == 0, "".join(told)
 
 
 def test_a_class_is_built_with_the_width_in_anybodys_words() -> None:
