@@ -93,8 +93,9 @@ def agree(
     `names`: what each of the two is. `row`: which row they are of, where they are of one.
     """
     mine, yours = names
-    insist(found.shape == expected.shape, f"{mine} has the shape {tuple(found.shape)}, {yours} {tuple(expected.shape)}")
-    insist(found.dtype == expected.dtype, f"{mine} is {found.dtype}, {yours} is {expected.dtype}")
+    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
+        makes = [f"{each.dtype} of the shape {tuple(each.shape)}" for each in (found, expected)]
+        raise Breach(f"{mine} {makes[0]}, {yours} {makes[1]}", kind="words")
     found, expected = found.detach(), expected.detach()
     near = torch.isclose(found, expected, atol=close.absolute, rtol=close.relative)
     if near.all():

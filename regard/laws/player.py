@@ -130,11 +130,12 @@ class Player:
         if state is None:
             return
         told = [state.length] * len(lengths) if state.lengths is None else state.lengths.tolist()
-        insist(
-            told == lengths and state.length >= max(lengths),  # more, where the longest row was dropped
-            f"the state counts {list_words(told)} where rows have read {list_words(lengths)}: "
-            "`forward` calls state.advance(view.mask) once",
-        )
+        if told != lengths or state.length < max(lengths):  # it is more where the longest row was dropped
+            raise Breach(
+                f"the state counts {list_words(told)} where rows have read {list_words(lengths)}: "
+                "`forward` calls state.advance(view.mask) once",
+                kind="words",
+            )
         insist(state.rows in (None, len(lengths)), f"there are {len(lengths)} rows, and the state holds {state.rows}")
 
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -40,6 +41,7 @@ def test_every_file_in_the_folder_is_covered() -> None:
     assert len(SPECS) > 2 * len(MixerSpec.kinds)
 
 
+@cache
 def is_causal(spec: MixerSpec) -> bool:
     return spec.build(WIDTH).causal
 
