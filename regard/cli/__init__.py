@@ -32,6 +32,7 @@ for name in (
     "align",
     "look",
     "inspect",
+    "laws",
     "settings",
     "exchange",
 ):  # in the order in which help lists their verbs

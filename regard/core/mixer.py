@@ -1,7 +1,7 @@
 """The mixer protocol: everything that moves information between positions obeys it.
 
 (batch, time, width) in, (batch, time, width) out. With a state, a call continues where the last one ended; without
-one, it is a whole sequence. `tests/laws` holds every mixer to what that promises. Documents packed into one row need
+one, it is a whole sequence. `regard laws` holds every mixer to what that promises. Documents packed into one row need
 no care: a mixer gets each in a row of its own, unless it says that it `packs`.
 """
 
@@ -54,6 +54,7 @@ class Mixer(Part):
     alone: bool = False  # True: a position needs nothing of those before it, so there is nothing to remember
     packs: ClassVar[bool] = False  # True: it keeps a row's documents apart itself, by the mask's table
     accumulates: ClassVar[str] = ""  # what it adds up over many positions, and so keeps in single precision at least
+    estimates: bool = False  # True: its gradient isn't the slope of what it computes, as where a choice is hard
     leaves_final: ClassVar[bool] = False  # True: its state, at the end of a source, is worth handing on
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:

@@ -74,6 +74,7 @@ class AttentiveRecurrence(Mixer):
         super().__init__()
         self.spec, self.width = spec, width
         self.names = ("query", "weights", "context", *SIGHTS[spec.cell])
+        self.estimates = spec.hard
         memory = spec.memory or width
         before = spec.when == "before"
         inputs = width + memory * before + width * spec.feed
