@@ -29,6 +29,7 @@ for name in (
     "retrieve",
     "evaluate",
     "report",
+    "align",
     "look",
     "inspect",
     "settings",

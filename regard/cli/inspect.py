@@ -49,6 +49,12 @@ def inspect(
         bool, typer.Option("--predictions", help="Print what the model says at each position, too.")
     ] = False,
     best: Annotated[int, typer.Option(metavar="N", help="The number of likeliest answers at each position.")] = 5,
+    analysis: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Print an analysis as JSON: rollout, ablation, logit-lens, …; `list` tells all."
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write it instead: .html (the viewer), .json, .npz, .csv, .png or .svg."),
@@ -64,12 +70,16 @@ def inspect(
     typed = [*(texts or []), *([] if text is None else [text])]
     if target is not None and len(typed) != 1:
         raise SpecError("--target belongs to one text", f'regard inspect {run} "TEXT" --target "TEXT"')
+    if analysis is not None and (out is not None or by_word):
+        raise SpecError("--analysis prints to standard output, token by token", "leave out --out and --by-word")
     if out is not None:
         if out.suffix.lower() not in ENDINGS:  # what is written where is known without torch
             raise InputError(f"{out}: what is it to be?", f"a name that ends in {', '.join(ENDINGS)}")
         check_file(out)
     if names == ["list"]:
         return print_names(run)
+    if analysis == "list":
+        return print_analyses()
     source = choose_source(texts, files, typed)
     if len(typed) == 1 and not typed[0].strip():
         raise InputError("there is nothing to look at: the text is empty", "a text with words")
@@ -82,7 +92,11 @@ def inspect(
         return [look.by_word() for look in looks] if by_word else looks
 
     def show(_: GivenText, look: Look) -> None:
-        if as_json:
+        if analysis is not None:
+            from regard.lens.analysis import analyse
+
+            print(json.dumps({"text": look.reading.text, **analyse(look, analysis).as_json()}, ensure_ascii=False))
+        elif as_json:
             from regard.lens.keep import as_data
 
             print(json.dumps(as_data(look, best), ensure_ascii=False))
@@ -112,6 +126,14 @@ def print_names(run: str) -> None:
 
     for name in load(run).model.names():
         print(name)
+
+
+def print_analyses() -> None:
+    """All analyses, and what each finds."""
+    from regard.lens.analysis import ANALYSES
+
+    for name, found in ANALYSES.items():
+        print(f"{name:22} {found.about}")
 
 
 def print_look(look: Look, head: str, every: bool, predictions: bool, best: int) -> None:

@@ -21,7 +21,7 @@ from regard.errors import SpecError
 class Part(nn.Module):
     """A module of ours: it knows its path in the model, what it can report, and how its weights start."""
 
-    names: ClassVar[tuple[str, ...]] = ()  # what a probe can see here
+    names: tuple[str, ...] = ()  # what a probe can see here; of an instance, where that depends on its spec
     undecayed: ClassVar[tuple[str, ...]] = ()  # its weights that aren't vectors and yet mustn't decay
     before: ClassVar[tuple[str, ...]] = ()  # of a head: what stands before the answer, and another head may take over
     by_label: ClassVar[tuple[str, ...]] = ()  # of a head: what has a row for each label

@@ -6,16 +6,14 @@ nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Never, Self, cast
 
 import torch
 from pydantic import model_validator
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.core.block import Sublayer, forgetful
 from regard.core.blueprint import blueprint
@@ -29,10 +27,11 @@ from regard.core.spec import HeadSpec, InitSpec, Spec, build_optional
 from regard.core.stack import Stack, StackSpec
 from regard.core.state import Group, Memory, Progress
 from regard.core.view import View
+from regard.core.visible import Visible
 from regard.errors import InputError, SpecError
 
 
-class Model(nn.Module):
+class Model(Visible):
     """Tokens (or images) to logits.
 
     >>> import regard, torch
@@ -48,24 +47,10 @@ class Model(nn.Module):
         super().__init__()
         self.spec = spec
         self.encoder, self.decoder, self.head = encoder, decoder, head
-        self.watcher: Probe | None = None  # there only within `watch`
         for path, module in self.named_modules():
             if isinstance(module, Part):
                 # a mixer goes by its sublayer's name: decoder.blocks.3.cross, not ….cross.inner
                 module.path = path.removesuffix(".inner")
-
-    @contextmanager
-    def watch(self, probe: Probe) -> Iterator[None]:
-        """Let a probe see every call of the model within, beside a call's own.
-
-        For whoever hands the model to others and must not depend on what they pass on: a task can't forget it.
-        """
-        probe.begin(Sight(self._sights))
-        before, self.watcher = self.watcher, probe
-        try:
-            yield
-        finally:
-            self.watcher = before
 
     def encode(
         self, tokens: Tensor | Inputs, valid: Valid = None, *, probe: Probe | None = None, **strange: Never
@@ -225,16 +210,6 @@ class Model(nn.Module):
     def dtype(self) -> torch.dtype:
         """The type of its weights, in which it also remembers; a packed weight has another, and says nothing."""
         return next((p.dtype for p in self.parameters() if p.is_floating_point()), torch.float32)
-
-    def names(self) -> tuple[str, ...]:
-        """All that a probe can see in it, in the order of its parts: `decoder.blocks.0.mix.weights`, …"""
-        parts = ((module.path, module.names) for module in self.modules() if isinstance(module, Part))
-        found = [f"{path}.{name}" for path, names in parts for name in names]
-        return tuple(dict.fromkeys([*found, *(["head.logits"] if self.head is not None else [])]))
-
-    @cached_property
-    def _sights(self) -> frozenset[str]:
-        return frozenset(self.names())
 
     @property
     def alignments(self) -> tuple[str, ...]:

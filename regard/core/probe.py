@@ -146,6 +146,7 @@ class Edit(Probe):
 
     def __init__(self, edits: Mapping[str, Change]) -> None:
         self.edits = [(pattern, _by_function(change)) for pattern, change in edits.items()]
+        self.passed: dict[str, int] = {}  # how often each value was reported in this call
 
     @classmethod
     def zero(cls, name: str, *, head: int | None = None, positions: Sequence[int] | None = None) -> Edit:
@@ -199,15 +200,17 @@ class Edit(Probe):
 
     def begin(self, sight: Sight) -> None:
         insist([pattern for pattern, _ in self.edits], sight.names)
-        self.sight = sight
+        self.sight, self.passed = sight, {}
 
     def wants(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern, _ in self.edits)
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
+        passed = self.passed.get(name, 0)
+        self.passed[name] = passed + 1
         for pattern, change in self.edits:
             if fnmatchcase(name, pattern):
-                value = change.apply(name, value, self.sight)
+                value = change.apply(name, value, self.sight, passed)
         return value
 
 
@@ -219,10 +222,10 @@ class _Place:
     head: int | None = None
     positions: Sequence[int] | None = None
 
-    def apply(self, name: str, value: Tensor, sight: Sight) -> Tensor:
+    def apply(self, name: str, value: Tensor, sight: Sight, passed: int) -> Tensor:
         if self.head is None and self.positions is None:
             return self.change(value, lambda other: other)
-        places, absolute = self._places(name, value, sight)
+        places, absolute = self._places(name, value, sight, passed)
         heads = self._heads(name, value)
         # heads stand before the positions, which stand before the channels or the keys
         at = (slice(None), places) if heads is None else (slice(None), heads[:, None], places)
@@ -241,20 +244,22 @@ class _Place:
         chosen = range(there or 0) if self.head is None else [self.head]
         return None if there is None else torch.tensor(chosen, device=value.device)
 
-    def _places(self, name: str, value: Tensor, sight: Sight) -> tuple[Tensor, Tensor]:
+    def _places(self, name: str, value: Tensor, sight: Sight, passed: int) -> tuple[Tensor, Tensor]:
         """Where the positions that are meant stand in this call's value, and which of the text they are."""
-        time = value.shape[-2]
-        stand = torch.arange(time, device=value.device)
-        if sight.mask is not None and sight.mask.time == time:  # else it is a memory's, whose tokens stand first
-            stand = sight.mask.positions.to(value.device)
-            if not bool((stand == stand[:1]).all()):
+        time, mask = value.shape[-2], sight.mask
+        known = stand = torch.arange(time, device=value.device)
+        looped = mask is not None and time == 1 and passed < mask.time  # it reports position by position
+        if mask is not None and (mask.time == time or looped):  # else it is a memory's, whose tokens stand first
+            every = mask.positions.to(value.device)
+            if not bool((every == every[:1]).all()):
                 raise InputError(f"{name}: positions can't be edited where rows have different ones", "a row at a time")
-            stand = stand[0]
+            known = every[0]
+            stand = known if mask.time == time else known[passed : passed + 1]
         if self.positions is None:
             return torch.arange(time, device=value.device), stand
-        beyond = [place for place in self.positions if place < 0 or (sight.whole and place not in stand)]
+        beyond = [place for place in self.positions if place < 0 or (sight.whole and place not in known)]
         if beyond:
-            raise InputError(f"{name} has {time} positions, counted from 0, and {beyond[0]} is asked for")
+            raise InputError(f"{name} has {len(known)} positions, counted from 0, and {beyond[0]} is asked for")
         wanted = torch.tensor(list(self.positions), device=value.device)
         here = torch.isin(stand, wanted).nonzero()[:, 0]
         return here, stand[here]

@@ -26,6 +26,17 @@ class KeptBack:
     most: int | None = None
 
 
+@dataclass(frozen=True)
+class LinkedPair:
+    """A text, its translation, the words of both, and which of them stand for each other, by their places from 0."""
+
+    source: str
+    target: str
+    source_words: tuple[str, ...]
+    target_words: tuple[str, ...]
+    links: frozenset[tuple[int, int]]
+
+
 class CorpusSpec(Spec):
     """Samples by split."""
 
@@ -48,6 +59,10 @@ class CorpusSpec(Spec):
     def samples(self, form: Form, split: Split, folder: Path, log: Log) -> Iterator[Sample]:
         """The samples of a split; `folder`: where files are looked for."""
         raise NotImplementedError
+
+    def list_links(self, split: Split) -> Iterator[LinkedPair]:
+        """The pairs of a split whose words the corpus itself can link; nothing where it can't."""
+        return iter(())
 
     def keeps_back(self) -> Mapping[Split, KeptBack]:
         """The splits that are made here of what there is to train on."""

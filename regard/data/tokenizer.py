@@ -15,13 +15,13 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from tokenizers import AddedToken, Encoding, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
 
@@ -55,6 +55,8 @@ class TokenizerSpec(Spec):
     """All text becomes lower case."""
     shared: bool = True
     """Both languages have one vocabulary."""
+    rewrite: dict[str, str] = Field(default={})
+    """What matches one of these patterns is written anew before text is cut, in this order: {"n't": " not"}."""
     least: Size = 1
     """A word or character that occurs less often than this is unknown."""
     like: FileName | None = None
@@ -62,6 +64,10 @@ class TokenizerSpec(Spec):
 
     @model_validator(mode="after")
     def check(self) -> Self:
+        try:
+            self._blank()
+        except Exception as error:  # the library has no kind of its own for a pattern that isn't one
+            raise ValueError(f"rewrite: {error}") from None
         if self.dropout and self.pieces != "bpe":
             raise ValueError(f"dropout: {self.pieces} has no merges to leave out; try pieces=bpe")
         return self
@@ -97,6 +103,7 @@ class TokenizerSpec(Spec):
         rules: list[normalizers.Normalizer] = [] if self.pieces in ("byte", "byte-bpe") else [normalizers.NFC()]
         if self.lowercase:
             rules.append(normalizers.Lowercase())
+        rules += [normalizers.Replace(Regex(pattern), text) for pattern, text in self.rewrite.items()]
         if rules:
             engine.normalizer = normalizers.Sequence(rules)
         engine.pre_tokenizer = cut
@@ -245,22 +252,11 @@ class Tokenizer:
     def tokens(self, text: str) -> list[str]:
         """The pieces that a text is cut into."""
         check_text(text, "one text at a time")
-        pieces: list[str] = self.engine.encode(text, add_special_tokens=False).tokens
-        return pieces
+        return list(self.engine.encode(text, add_special_tokens=False).tokens)
 
     def pieces(self, numbers: Sequence[int]) -> list[str]:
         """Each number's piece."""
         return [self.engine.id_to_token(number) or UNKNOWN for number in numbers]
-
-    def spell(self, numbers: Sequence[int]) -> list[str]:
-        """Each number's piece as people read it: bytes as the letters that they make, and a space before as ▁."""
-        if not isinstance(self.engine.decoder, decoders.ByteLevel):
-            return self.pieces(numbers)
-        controls = self.controls
-        return [
-            piece if number in controls else _letters(piece)
-            for number, piece in zip(numbers, self.pieces(numbers), strict=True)
-        ]
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """Texts, special tokens left out."""
@@ -307,27 +303,6 @@ class Tokenizer:
         return cls(engine, dropout).named()
 
 
-@cache
-def _byte_of() -> dict[str, int]:
-    """The byte behind each letter of the library's byte-level alphabet: its own, or one that has no letter, in turn."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    hidden = [byte for byte in range(256) if byte not in plain]
-    return {chr(byte): byte for byte in plain} | {chr(256 + n): byte for n, byte in enumerate(hidden)}
-
-
-def _letters(piece: str) -> str:
-    """A piece of a byte-level alphabet as text; bytes that are no letter by themselves as numbers."""
-    table = _byte_of()
-    if any(letter not in table for letter in piece):
-        return piece  # a token that was added as it is
-    content = bytes(table[letter] for letter in piece)
-    try:
-        text = content.decode()
-    except UnicodeDecodeError:
-        return "".join(f"<{byte:02X}>" for byte in content)
-    return f"▁{text[1:]}" if text.startswith(" ") else text
-
-
 def plain(encoding: Encoding, controls: AbstractSet[int], unknown: int) -> list[int]:
     """The numbers of a text, unknown where it spells a special token that the vocabulary has as a word.
 
@@ -355,7 +330,7 @@ def parse_engine(content: bytes, name: str) -> Engine:
 
 KINDS = {
     *("Sequence", "NFC", "Lowercase", "Metaspace", "WhitespaceSplit", "Punctuation", "Split", "ByteLevel"),
-    *("Fuse", "WordPiece", "BPE", "Unigram", "WordLevel"),
+    *("Fuse", "WordPiece", "BPE", "Unigram", "WordLevel", "Replace"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, overload
 
 import torch
@@ -11,6 +12,7 @@ import torch
 from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.data.given import list_texts
+from regard.data.spelling import spell_tokens
 from regard.data.tokenizer import MASK, Tokenizer
 from regard.decode.pipeline import Pipeline, refuse_target
 from regard.decode.reading import Reading, Strip
@@ -74,7 +76,7 @@ class Filler(Pipeline):
             raise InputError(f"there is nothing to look at in {text!r}: it has no tokens", "a text with words")
         own = {place: token for place, token in enumerate(row) if not strip.special[place]}
         inputs = Inputs.pad([row], self.tokenizer.pad)
-        return Reading(inputs, strip, targets=masks or own, spell=self.tokenizer.spell, text=text)
+        return Reading(inputs, strip, targets=masks or own, spell=partial(spell_tokens, self.tokenizer), text=text)
 
     def _read(self, text: str) -> list[int]:
         tokenizer = self.tokenizer

@@ -18,7 +18,7 @@ from regard.decode.reading import Reading
 from regard.errors import InputError
 
 if TYPE_CHECKING:
-    from regard.lens.look import Look
+    import regard
 
 KEEPING = ("save", "save_pretrained", "push_to_hub")  # what others call writing a model to a folder
 
@@ -42,7 +42,7 @@ class Pipeline:
         """What the model reads of a text, and what each position is to answer."""
         raise InputError(f"a {type(self).__name__} reads no text, so there is none to look at", ".model(…, probe=…)")
 
-    def look(self, text: str, target: str | None = None, *, names: str | Sequence[str] = "*") -> Look:
+    def look(self, text: str, target: str | None = None, *, names: str | Sequence[str] = "*") -> regard.Look:
         """What the model computes on a text, to be looked at; `target`: what it is to write, for one that translates.
 
         `names`: patterns of what the look is about. Nothing is computed before it is asked for.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.core.inputs import Inputs
+from regard.data.spelling import spell_tokens
 from regard.data.tokenizer import Tokenizer
 
 Output = Literal["softmax", "sigmoid", "none"]  # one of all answers; each by itself; the scores are the answer
@@ -24,7 +25,7 @@ class Strip:
     @classmethod
     def of(cls, tokenizer: Tokenizer, numbers: Sequence[int]) -> Strip:
         controls = tokenizer.controls
-        return cls(tuple(tokenizer.spell(numbers)), tuple(number in controls for number in numbers))
+        return cls(tuple(spell_tokens(tokenizer, numbers)), tuple(number in controls for number in numbers))
 
     def __len__(self) -> int:
         return len(self.pieces)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, overload
 
 import torch
@@ -12,6 +12,7 @@ import torch
 from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.data.given import check_texts, list_texts
+from regard.data.spelling import spell_tokens
 from regard.data.tokenizer import Tokenizer
 from regard.decode.ensemble import Ensemble
 from regard.decode.filters import Demands, special_tokens
@@ -241,7 +242,7 @@ class Translator(Pipeline):
             None if memory is None else Strip.of(self.source, read),
             Strip.of(self.target, [*given[1 : first + 1], *wanted]),
             {first + place: token for place, token in enumerate(wanted)},
-            self.target.spell,
+            partial(spell_tokens, self.target),
             text=text,
         )
 

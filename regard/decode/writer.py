@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Literal, overload
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.data.given import check_text, check_texts, list_texts
+from regard.data.spelling import spell_tokens
 from regard.data.tokenizer import Tokenizer
 from regard.decode.engine import Beginning, Choice, Engine, Request, Scorer, Turn
 from regard.decode.filters import Context, Demands, rules, shapes, special_tokens
@@ -278,7 +280,7 @@ class Writer(Pipeline):
             Inputs.pad([tokens], self.tokenizer.pad),
             Strip.of(self.tokenizer, tokens),
             targets=targets | {len(tokens) - 1: None},
-            spell=self.tokenizer.spell,
+            spell=partial(spell_tokens, self.tokenizer),
             text=text,
         )
 

@@ -32,7 +32,7 @@ Entry = dict[str, Any]  # what the page's header says of an array
 
 
 @dataclass
-class Chunks:
+class ArrayChunks:
     """The texts that a page carries, by their number, and how long they are in all."""
 
     texts: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ def encode(groups: Sequence[Mapping[str, Array]]) -> tuple[list[dict[str, Entry]
     """What the header says of each figure's arrays, and the texts of the chunks."""
     maps = sum(4 * array.size for group in groups for array in group.values() if array.ndim == 3)
     for levels in (0,) if maps <= EXACT else LEVELS:
-        chunks = Chunks()
+        chunks = ArrayChunks()
         entries: list[dict[str, Entry]] = [{name: {} for name in group} for group in groups]
         # thumbnails first: the sheet of all heads is drawn while the rest is still being read
         for group, told in zip(groups, entries, strict=True):
@@ -69,7 +69,7 @@ def encode(groups: Sequence[Mapping[str, Array]]) -> tuple[list[dict[str, Entry]
     return entries, chunks.texts
 
 
-def pack(array: Array, chunks: Chunks) -> Entry:
+def pack(array: Array, chunks: ArrayChunks) -> Entry:
     """To the bit: float32, the first bytes of all numbers together, since these are alike and deflate well."""
     exact = np.ascontiguousarray(array, "<f4")
     parts = exact if exact.ndim == 3 else exact[None]
@@ -77,7 +77,7 @@ def pack(array: Array, chunks: Chunks) -> Entry:
     return {"shape": list(exact.shape), "form": "float32", "first": found[0] if found else 0}
 
 
-def pack_levels(array: Array, levels: int, chunks: Chunks) -> Entry:
+def pack_levels(array: Array, levels: int, chunks: ArrayChunks) -> Entry:
     """For drawing: one byte a weight, against the largest of its head."""
     signed = bool((array < 0).any())
     tops = [find_top(head) for head in array]
@@ -86,7 +86,7 @@ def pack_levels(array: Array, levels: int, chunks: Chunks) -> Entry:
     return entry | {"levels": levels, "signed": signed, "tops": tops}
 
 
-def pack_small(array: Array, chunks: Chunks) -> Entry:
+def pack_small(array: Array, chunks: ArrayChunks) -> Entry:
     """Thumbnails of all heads in one chunk: the largest weight of each patch, so that no peak is lost."""
     small = np.abs(array)
     for axis in (1, 2):

@@ -55,12 +55,14 @@ def make_figure(look: Look, best: int = 5) -> Figure:
     """A look as the viewer takes it."""
     maps, arrays = [], {}
     weights = look.weights() if look.maps() else {}
+    importance = weigh_maps(look) if weights else {}
     for place in look.maps():
         array = weights[place.name].cpu().numpy()
         arrays[place.name] = array
-        maps.append(
-            {**vars(place), "heads": array.shape[0], "array": place.name, "summary": summarise(look, place, weights)}
-        )
+        summary = summarise(look, place, weights)
+        for told, worth in zip(summary, importance.get(place.name, []), strict=False):
+            told["importance"] = worth
+        maps.append({**vars(place), "heads": array.shape[0], "array": place.name, "summary": summary})
     data = {
         "title": look.reading.text,
         "model": look.made_by,
@@ -69,6 +71,17 @@ def make_figure(look: Look, best: int = 5) -> Figure:
         "predictions": [as_plain(prediction) for prediction in look.predictions(best)],
     }
     return Figure("look", data, arrays)
+
+
+def weigh_maps(look: Look) -> dict[str, list[float]]:
+    """How much each head matters for what the model says here, by gradient; nothing where that can't be told."""
+    from regard.lens.importance import weigh_heads
+
+    try:
+        found = weigh_heads(look).heads
+    except InputError:  # no answer to ask about, or no head that can be weighed
+        return {}
+    return {name.replace(".context", ".weights"): worth.tolist() for name, worth in found.items()}
 
 
 def summarise(look: Look, place: AttentionMap, weights: dict[str, Tensor]) -> list[dict[str, float]]:

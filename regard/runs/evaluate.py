@@ -70,7 +70,7 @@ def evaluate(
             check_file(path)
     if split is not None and files:
         raise InputError(f"--split {split} is a part that the run kept, and --data names files: which?", "one of them")
-    first, run = load_bundle(nouns[0]), _open(nouns[0])
+    first, run = load_bundle(nouns[0]), open_run(nouns[0])
     task = first.purpose()
     if first.task is None and not files:
         raise InputError(f"{nouns[0]}: it came from elsewhere, and kept nothing to test on", "--data FILE")
@@ -88,7 +88,7 @@ def evaluate(
             raise InputError(f"{nouns[0]}: only what was trained here is recorded", "leave --record out")
         _last_step(run)
     split = split if split or files else _choose_split(run)
-    samples, count = _samples(run, task, files, split), first.model.parameter_count()
+    samples, count = read_samples(run, task, files, split), first.model.parameter_count()
     data = ", ".join(Path(file).name for file in files) or str(split)
     if isinstance(task, TranslationTaskSpec):
         translator = ensemble(
@@ -138,7 +138,7 @@ def _measure(noun: str, given: Bundle, task: TaskSpec, samples: Sequence[Sample]
     return dict(task.measure(pipeline, samples, pulse))
 
 
-def _open(noun: str) -> Run | None:
+def open_run(noun: str) -> Run | None:
     """The run that a noun names; None for a model from elsewhere."""
     folder = Path(split_noun(noun)[0])
     return Run.open(folder) if (folder / RUN).is_file() else None
@@ -149,10 +149,11 @@ def _choose_split(run: Run | None) -> Split:
     return "test" if run is not None and run.prepared().has("test") else "validation"
 
 
-def _samples(run: Run | None, task: TaskSpec, files: Sequence[str], split: Split | None) -> list[Sample]:
+def read_samples(run: Run | None, task: TaskSpec, files: Sequence[str], split: Split | None) -> list[Sample]:
+    """The samples of files, or of a split that a run kept: test unless told, or validation if there is none."""
     if not files:
-        assert run is not None and split is not None
-        return run.prepared().samples(split)
+        assert run is not None
+        return run.prepared().samples(split or _choose_split(run))
     try:
         samples = list(_reader(run, task.form, files).read(task.form, Log("stop")))
     except Doubt as doubt:
@@ -185,7 +186,7 @@ def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], do
     last, found = _last_step(run), done.measures
     name = Path(files[0]).stem if files else _name_corpus(run)
     row = {
-        "model": " + ".join(_model(noun) for noun in nouns),
+        "model": " + ".join(name_model(noun) for noun in nouns),
         "parameters": f"{done.parameters:,}",
         "trained": f"{last['seconds'] / 60:.1f} min, {last['step']:,} steps",
     }
@@ -221,12 +222,19 @@ def _last_step(run: Run) -> dict[str, Any]:
     return steps[-1]
 
 
+def count_training(run: Run) -> tuple[float, int]:
+    """How long a run trained: seconds and steps."""
+    last = _last_step(run)
+    return float(last["seconds"]), int(last["step"])
+
+
 def _name_corpus(run: Run) -> str:
     corpus = run.spec.corpus.kind
     return Path(run.spec.data).resolve().name if corpus == "files" else corpus
 
 
-def _model(noun: str) -> str:
+def name_model(noun: str) -> str:
+    """What a run's model is called."""
     spec = Run.open(Path(split_noun(noun)[0])).spec
     return str(spec.start if spec.model is None else spec.model.name)
 

@@ -70,9 +70,22 @@ def test_all_names_are_listed() -> None:
     assert "decoder.blocks.1.mix.context" in inspect(LANGUAGE, "--names", "list").splitlines()
 
 
+def test_analyses_are_printed_as_data() -> None:
+    assert "rollout" in inspect(TRANSLATION, "--analysis", "list")
+    found = json.loads(inspect(TRANSLATION, TEXT, "--analysis", "ablation"))
+    assert {len(heads) for heads in found["heads"].values()} == {2}
+
+
+def test_heads_have_their_importance() -> None:
+    found = json.loads(inspect(TRANSLATION, TEXT, "--json"))
+    assert all(head["importance"] >= 0 for each in found["maps"] for head in each["summary"])
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ([TRANSLATION, TEXT, "--analysis", "gates"], "gate"),
+        ([TRANSLATION, TEXT, "--analysis", "nonsense"], "there is no analysis 'nonsense'"),
         ([TRANSLATION, " "], "the text is empty"),
         ([LANGUAGE, TEXT, "--target", "le chat"], "a Writer reads one text"),
         ([LANGUAGE, TEXT, "--head", "0.2"], "layer 0 has 2 heads, counted from 0"),

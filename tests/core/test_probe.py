@@ -165,6 +165,33 @@ def test_edits_are_the_same_in_steps_as_in_one_piece() -> None:
     assert not torch.allclose(whole, model(TOKENS, model.encode(TOKENS)))
 
 
+@pytest.mark.parametrize("name", ["bahdanau", "luong-feed", "ntm"])
+@torch.no_grad()
+def test_positions_are_those_of_the_text_where_a_loop_reports_one_by_one(name: str) -> None:
+    """A step knows its position, so an edit of steps is right, and that of a whole text must be the same."""
+    model = preset(name, width=16, vocabulary=9).build().eval()
+    memory = None if model.encoder is None else model.encode(TOKENS)
+    value = "decoder.blocks.0.mix.read_weights" if name == "ntm" else "decoder.blocks.0.mix.context"
+    record = Record(value)
+    model(TOKENS.flip(1), memory, probe=record)
+    edits = [
+        Edit.zero(value, positions=[2]),
+        Edit.patch(value, record, positions=[1, 4]),
+        Edit.patch(value, record),
+        Edit.patch(value, record, head=0),
+    ]
+    for edit in edits:
+        state = model.start(2, memory)
+        steps = torch.stack([model.step(word, state, probe=edit) for word in TOKENS.unbind(1)], 1)
+        found = model(TOKENS, memory, probe=edit)
+        torch.testing.assert_close(found, steps)
+        assert not torch.allclose(found, model(TOKENS, memory))
+    first = model(TOKENS, memory, probe=edits[0])
+    torch.testing.assert_close(first[:, :2], model(TOKENS, memory)[:, :2])
+    with pytest.raises(InputError, match=r"has 6 positions, counted from 0, and 6 is asked for"):
+        model(TOKENS, memory, probe=Edit.zero(value, positions=[6]))
+
+
 @torch.no_grad()
 def test_a_patched_prompt_writes_on_as_the_other_one() -> None:
     """All of the other run's streams at the last position of the prompt, and the same tokens before it."""

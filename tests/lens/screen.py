@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Download, Locator, Page
 
 
+SETTLE = """() => new Promise((done) => {
+  const draw = () => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 10)));
+  const look = () => (document.querySelector('[aria-busy="true"]') ? setTimeout(look, 5) : draw());
+  requestAnimationFrame(() => setTimeout(look));
+})"""
+
+
 @dataclass
 class Screen:
     """A page in the browser, and what went wrong in it."""
@@ -44,9 +51,8 @@ class Screen:
         return float(self.page.locator(".readout .weight").first.inner_text().replace("−", "-").removeprefix("≈ "))
 
     def settle(self) -> None:
-        """Until all that was asked for is drawn: two frames, and what they start."""
-        for _ in range(2):
-            self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 20)))")
+        """Until all that was asked for is drawn: a frame that asks, nothing that is busy, a frame that draws."""
+        self.page.evaluate(SETTLE)
 
     def press(self, *keys: str) -> None:
         for key in keys:

@@ -19,6 +19,7 @@ from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.core.probe import Record
 from regard.data.tokenizer import Tokenizer, TokenizerSpec
+from regard.decode.filler import Filler
 from regard.decode.reading import Reading, Strip
 from regard.decode.translator import Translator
 from regard.decode.writer import Writer
@@ -26,6 +27,7 @@ from regard.errors import InputError
 from regard.lens.look import Look
 from regard.mixers import attention
 from regard.models import preset
+from regard.tasks.embedding import Embedder
 
 TEXTS = ["the green cat sleeps here", "le chat vert dort ici", "a dog and the cats sing unhappily"]
 
@@ -36,7 +38,7 @@ def tokenizer(pieces: str = "bpe", vocabulary: int = 60) -> Tokenizer:
 
 def network(name: str, words: int, **settings: Any) -> Model:
     torch.manual_seed(1)
-    heads = {} if name in ("ntm", "lstm", "ssm", "bahdanau") else {"heads": 4}
+    heads = {} if name in ("ntm", "lstm", "ssm", "bahdanau", "luong") else {"heads": 4}
     return preset(name, **{"width": 32, "depth": 3, **heads, "vocabulary": words, **settings}).build().eval()
 
 
@@ -288,3 +290,58 @@ def test_tokens_alone_can_be_looked_at() -> None:
     strip = Strip(("a", "b", "c"), (False,) * 3)
     look = Look(model, Reading(Inputs(torch.tensor([[5, 6, 7]])), strip))
     assert look.weights("*.0.mix.weights")["encoder.blocks.0.mix.weights"].shape == (4, 3, 3)
+
+
+def small_bert(words: Tokenizer, **settings: Any) -> Model:
+    return network("bert-tiny", len(words), **settings)
+
+
+def test_a_filler_is_asked_at_its_masks_or_everywhere() -> None:
+    words = TokenizerSpec.parse({"pieces": "wordpiece", "vocabulary": 80}).train(TEXTS, ["[MASK]"])
+    filler = Filler(small_bert(words, head="masking"), words)
+    look = filler.look("the [MASK] sleeps")
+    [guess] = look.predictions(4)
+    assert look.tokens[guess.position or 0] == "[MASK]"
+    told = filler.fill("the [MASK] sleeps", best=4).guesses[0]
+    assert [share for _, share in guess.alternatives] == pytest.approx([each.probability for each in told], abs=1e-6)
+    whole = filler.look("the green cat")
+    assert [item.token for item in whole.predictions()] == [piece for piece in whole.tokens if piece[0] != "["]
+    assert whole.weights("encoder.blocks.0.*")["encoder.blocks.0.mix.weights"].shape[0] == 4
+
+
+def test_an_embedder_is_looked_at_and_predicts_nothing() -> None:
+    words = tokenizer("wordpiece", 80)
+    embedder = Embedder(small_bert(words), words)
+    look = embedder.look("the green cat")
+    assert look.predictions() == []
+    assert len(look.weights("*.mix.weights")) == 3
+    assert look.values("encoder.features")["encoder.features"].shape == (len(look.tokens), 32)
+    with pytest.raises(InputError, match="it has no tokens"):
+        embedder.look("")
+
+
+@pytest.mark.parametrize("name", ["gpt2", "transformer-tiny", "luong"])
+def test_generation_goes_on_under_an_edit(name: str) -> None:
+    """As if the head weren't there: the weights that lead out of it are zero."""
+    path = {
+        "gpt2": "decoder.blocks.1.mix",
+        "transformer-tiny": "decoder.blocks.1.cross",
+        "luong": "decoder.blocks.0.mix",
+    }
+    pipeline = writer(name) if name == "gpt2" else translator(name, **({"depth": 1} if name == "luong" else {}))
+    head, leads_out = (None, slice(32, 64)) if name == "luong" else (2, slice(16, 24))
+    model = pipeline.model
+    assert isinstance(model, Model)
+
+    def write() -> Any:
+        if isinstance(pipeline, Writer):
+            return pipeline.write("the cat", max_tokens=8, sample=False)[0].log_probabilities
+        return pipeline.translate("the green cat", beam=3).log_probabilities
+
+    before = write()
+    with model.watch(regard.Edit.zero(f"{path[name]}.context", head=head)):
+        under = write()
+    assert under != pytest.approx(before)
+    with torch.no_grad():
+        model.get_parameter(f"{path[name]}.inner.output.weight")[:, leads_out] = 0
+    assert write() == pytest.approx(under, abs=1e-4)

@@ -241,6 +241,18 @@ def test_modules_have_no_way_from_text_to_markup_or_out(words: str) -> None:
         assert path.suffix == ".md" or words not in text, path
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_use_what_they_import_and_import_what_there_is(name: str) -> None:
+    text = (VIEWER / f"{name}.js").read_text("utf-8")
+    for listed, module in re.findall(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', text, re.MULTILINE):
+        given = re.findall(
+            r"^export (?:async )?(?:function|class|const) (\w+)", (VIEWER / f"{module}.js").read_text("utf-8"), re.M
+        )
+        for word in filter(None, map(str.strip, listed.split(","))):
+            assert word in given, f"{module}.js has no {word}"
+            assert len(re.findall(rf"\b{word}\b", text)) > 1, f"{name}.js doesn't use {word}"
+
+
 def test_no_top_level_name_is_given_twice() -> None:
     places: dict[str, str] = {}
     for name in MODULES:

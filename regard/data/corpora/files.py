@@ -32,6 +32,8 @@ class Files(CorpusSpec):
     """The reader of the files that checkpoints are judged by."""
     test: ReaderSpec | None = None
     """The reader of the files that `regard eval` measures."""
+    reverse: bool = False
+    """Pairs change sides: what the readers call the source is learned as the target."""
     split: SplitSpec = SplitSpec()
     """What is kept back of the training data for splits that have no files of their own."""
     holdout: Rate = 0.0
@@ -44,6 +46,8 @@ class Files(CorpusSpec):
             raise ValueError(f"all splits must be of one form, and these have {' and '.join(sorted(forms))}")
         if self.holdout and ("documents" not in self.forms() or self.validation is not None or self.split.validation):
             raise ValueError("holdout: it cuts documents, and only where there is no file for validation")
+        if self.reverse and "pairs" not in self.forms():
+            raise ValueError(f"reverse: pairs have two sides, and these are {' or '.join(self.forms())}")
         for name, share in (("validation", self.split.validation), ("test", self.split.test)):
             if share and name in self._readers():
                 raise ValueError(f"split.{name}: {share} of train, and there are files for it too: which?")
@@ -98,6 +102,8 @@ class Files(CorpusSpec):
             raise SpecError(f"corpus.holdout: it cuts documents, and these are {form}", "corpus.split.validation=0.1")
         shares = {split: kept.share for split, kept in self.keeps_back().items()}
         validation, test = shares.get("validation", 0.0), shares.get("test", 0.0)
+        if self.reverse and form != "pairs":
+            raise SpecError(f"corpus.reverse: pairs have two sides, and these are {form}", "corpus.reverse=false")
         spec, by = FormSpec.parse(form), self.split.by if shares else None
         for sample in self._read("train", form, folder, log, by):
             if self.holdout:
@@ -118,6 +124,8 @@ class Files(CorpusSpec):
         reader = self._readers()[split]
         log.split = split
         found = reader.under(folder).read(form, log, by)
+        if self.reverse:
+            found = ({**sample, "source": sample["target"], "target": sample["source"]} for sample in found)
         return locate_doubts(reader.check_samples(found, form) if split == "train" else found, reader, split)
 
     def _asks_for(self, split: str) -> bool:

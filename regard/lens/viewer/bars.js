@@ -3,12 +3,11 @@
 import { answers, placeOf, readable, tokenOf } from "./axis.js";
 import { make, replace } from "./dom.js";
 import { percent, plural, show } from "./number.js";
-import { makePanel, markOption, rove } from "./panel.js";
+import { makeBar, makePanel, makeShares, markOption, rove, WORD } from "./panel.js";
 import { readColors, savePng, saveSvg, shorten } from "./pen.js";
 import { fileName, saveText, toCsv } from "./save.js";
 import { makeTable, scrollBox } from "./table.js";
 
-const WORD = 90; // pixels of a word
 const DRAWN = 200; // lines of a picture that is saved
 
 export class Bars {
@@ -39,7 +38,7 @@ export class Bars {
       this.#box,
       this.#predictions.map((each, n) => this.#option(each, n)),
     );
-    this.#panel.body.append(this.#detail, this.#box);
+    this.#panel.body.append(make("p", { class: "note" }, this.#overview()), this.#detail, this.#box);
     rove(
       this.#box,
       () => 1,
@@ -104,34 +103,31 @@ export class Bars {
     const options = this.#box.children;
     markOption(this.#box, current === null ? null : options[current]);
     if (current !== null) keepInSight(this.#box, options[current]);
-    replace(this.#detail, current === null ? this.#overview() : this.#alternatives(this.#predictions[current]));
+    const least = () => this.#predictions.reduce((a, b) => (b.probability < a.probability ? b : a));
+    replace(this.#detail, this.#alternatives(this.#predictions[current] ?? least(), current === null));
   }
 
   #overview() {
     const total = this.#predictions.reduce((sum, { log_probability: value }) => sum + (value ?? NaN), 0);
     const perplexity = Math.exp(-total / this.#predictions.length);
-    const told = [
-      plural(this.#predictions.length, "answer"),
-      `log-probability ${show(total)} in all`,
-      `perplexity ${show(perplexity)}. The least likely one:`,
-    ].join(", ");
-    const least = this.#predictions.reduce((a, b) => (b.probability < a.probability ? b : a));
-    return [make("p", { class: "note" }, told), this.#alternatives(least)];
+    const count = plural(this.#predictions.length, "answer");
+    return `${count}, log-probability ${show(total)} in all, perplexity ${show(perplexity)}`;
   }
 
-  #alternatives({ label, position, read, rank, entropy, log_probability: logarithm, alternatives }) {
-    const lines = alternatives.map(([token, probability]) => {
-      const name = wordOf(token);
-      const word = make("bdi", { class: "word" }, shorten(name, WORD, 13));
-      const share = make("span", { class: "share" }, percent(probability));
-      return make("li", { class: name === label ? "same" : null }, word, makeBar(probability), share);
-    });
-    const place =
-      position === null ? "of the whole text" : `at position ${position}${read === null ? "" : `, “${wordOf(read)}”`}`;
-    const facts = `  ${place}: log-probability ${show(logarithm)} · rank ${rank} · entropy ${show(entropy)}`;
+  /** As high for one prediction as for another: the list below must not move away from the pointer. */
+  #alternatives({ label, position, read, rank, entropy, log_probability: logarithm, alternatives }, least) {
+    const shares = alternatives.map(([token, share]) => ({ name: wordOf(token), share, lit: wordOf(token) === label }));
+    const place = [
+      position === null ? " of the whole text" : ` at position ${position}`,
+      read === null ? "" : `, “${wordOf(read)}”`,
+      least ? ": the least likely" : "",
+    ].join("");
+    const list = makeShares(shares);
+    list.style.minHeight = `${24 * Math.max(...this.#predictions.map((each) => each.alternatives.length))}px`;
     return [
-      make("p", {}, make("b", {}, make("bdi", {}, label)), make("span", { class: "muted" }, facts)),
-      make("ol", {}, lines),
+      make("p", {}, make("b", {}, make("bdi", {}, shorten(label, 2 * WORD, 13, 700))), place),
+      make("p", { class: "muted" }, `log-probability ${show(logarithm)} · rank ${rank} · entropy ${show(entropy)}`),
+      list,
     ];
   }
 
@@ -176,11 +172,6 @@ export class Bars {
 /** A token without the mark of a word's beginning. */
 function wordOf(token) {
   return readable(token.replace(/^[▁Ġ]/u, "") || token);
-}
-
-function makeBar(probability) {
-  const width = `${100 * Math.min(1, probability || 0)}%`;
-  return make("span", { class: "bar", "aria-hidden": "true" }, make("span", { class: "fill", style: { width } }));
 }
 
 /** Scroll the box, not the page. */

@@ -3,12 +3,13 @@
 
 import { show } from "./number.js";
 import { measure, shorten } from "./pen.js";
-import { paint, shadeOf } from "./shade.js";
+import { paint, shadeOf, weightOf } from "./shade.js";
 
 const CELL_MOST = 52; // of a cell, in pixels
 const GAPS = 9; // from this size on, cells stand apart
-const NUMBERS = 27; // from this size on, there is room for a number
-const DOTS = 8;
+const NUMBERS = 21; // from this size on, there is room for a number
+const DOTS = 8; // from this size on, for a dot
+const SINGLE = 8000; // cells that are drawn one by one
 const SLANT = 17; // from this width on, the words above stand aslant, below it upright
 const FOOT = 40; // the legend's place
 const MEASURED = 400; // labels that are measured to find the room for all
@@ -73,69 +74,144 @@ function overhang(labels, above, cell) {
 
 /** Draw a map. look: { colors, shades, scale, image }, at: { x, y } scrolled to, focus: { row, column, locked }. */
 export function drawMap(pen, weights, layout, look, at, focus) {
-  const { left, top, width, height, cell } = layout;
-  const [across, down] = [width - left, height - top - FOOT];
-  const seen = {
-    columns: range(at.x, across, cell, weights.columns),
-    rows: range(at.y, down, cell, weights.rows),
-  };
-  const place = { x: (column) => left + column * cell - at.x, y: (row) => top + row * cell - at.y };
-  pen.clip(left - 1, top - 1, across, down + 1, () => {
-    // what stands between the cells: where they are white, one still sees where the map ends
-    pen.rect(place.x(0) - 1, place.y(0) - 1, weights.columns * cell + 1, weights.rows * cell + 1, {
-      fill: look.colors.line,
-    });
-    drawCells(pen, weights, layout, look, seen, place);
-    drawFocus(pen, weights, layout, look, place, focus);
-  });
-  drawRowLabels(pen, weights, layout, look, seen, place, focus);
-  drawColumnLabels(pen, weights, layout, look, seen, place, focus);
-  drawLegend(pen, weights, layout, look);
+  new MapDrawing(pen, weights, layout, look, at, focus).draw();
 }
 
-function range(start, room, cell, count) {
-  return [Math.max(0, Math.floor(start / cell)), Math.min(count, Math.ceil((start + room) / cell))];
-}
-
-function drawCells(pen, weights, { cell }, look, seen, place) {
-  const [[row0, row1], [column0, column1]] = [seen.rows, seen.columns];
-  if (cell < GAPS || (row1 - row0) * (column1 - column0) > 8000) {
-    const image = look.image(cell);
-    const [wide, high] = [image.width / weights.columns, image.height / weights.rows];
-    pen.image(image, place.x(0), place.y(0), weights.columns * cell, weights.rows * cell, [
-      0,
-      0,
-      weights.columns * wide,
-      weights.rows * high,
-    ]);
-    return;
+class MapDrawing {
+  constructor(pen, weights, layout, look, at, focus) {
+    Object.assign(this, { pen, weights, layout, look, at, focus });
+    this.room = { x: layout.width - layout.left, y: layout.height - layout.top - FOOT }; // of the cells
+    this.seen = {
+      columns: this.range(at.x, this.room.x, weights.columns),
+      rows: this.range(at.y, this.room.y, weights.rows),
+    };
   }
-  for (let row = row0; row < row1; row += 1) {
-    const best = strongestOf(weights, row);
-    for (let column = column0; column < column1; column += 1) {
-      drawCell(pen, weights, cell, look, place.x(column), place.y(row), row, column, column === best);
+
+  /** The first row or column that is seen, and one past the last. */
+  range(start, room, count) {
+    const { cell } = this.layout;
+    return [Math.max(0, Math.floor(start / cell)), Math.min(count, Math.ceil((start + room) / cell))];
+  }
+
+  x(column) {
+    return this.layout.left + column * this.layout.cell - this.at.x;
+  }
+
+  y(row) {
+    return this.layout.top + row * this.layout.cell - this.at.y;
+  }
+
+  draw() {
+    const { left, top } = this.layout;
+    this.pen.clip(left - 1, top - 1, this.room.x, this.room.y + 1, () => {
+      this.drawCells();
+      this.drawFocus();
+    });
+    this.drawRowLabels();
+    this.drawColumnLabels();
+    this.drawLegend();
+  }
+
+  drawCells() {
+    const { pen, weights, look, seen } = this;
+    const { cell } = this.layout;
+    const [across, down] = [weights.columns * cell, weights.rows * cell];
+    // what stands between the cells: where they are white, one still sees where the map ends
+    pen.rect(this.x(0) - 1, this.y(0) - 1, across + 1, down + 1, { fill: look.colors.grid });
+    if (cell < GAPS || (seen.rows[1] - seen.rows[0]) * (seen.columns[1] - seen.columns[0]) > SINGLE) {
+      pen.image(look.image(cell), this.x(0), this.y(0), across, down);
+      return;
+    }
+    for (let row = seen.rows[0]; row < seen.rows[1]; row += 1) {
+      const best = strongestOf(weights, row);
+      for (let column = seen.columns[0]; column < seen.columns[1]; column += 1)
+        this.drawCell(row, column, column === best);
     }
   }
-}
 
-function drawCell(pen, { values, columns, top }, cell, look, x, y, row, column, best) {
-  const value = values[row * columns + column];
-  const shade = shadeOf(value, top, look.scale);
-  const edge = cell - 1;
-  pen.rect(x, y, edge, edge, { fill: shade < 0 ? look.shades.lost : look.shades.css[shade] });
-  if (shade < 0)
-    pen.text(x + edge / 2, y + edge / 2, "×", { size: Math.min(12, cell), align: "center", fill: look.colors.ink });
-  else if (cell >= NUMBERS) {
-    const text = (100 * value).toFixed(0);
-    if (text !== "0" && text !== "-0")
-      pen.text(x + edge / 2, y + edge / 2, text.replace("-", "−"), {
-        size: 11,
-        align: "center",
-        fill: look.shades.inks[shade],
-      });
-  } else if (best && cell >= DOTS) {
-    const dot = Math.max(2, Math.round(cell / 6));
-    pen.rect(x + (edge - dot) / 2, y + (edge - dot) / 2, dot, dot, { fill: look.shades.inks[shade], radius: dot / 2 });
+  drawCell(row, column, best) {
+    const { pen, weights, look } = this;
+    const { cell } = this.layout;
+    const value = weights.values[row * weights.columns + column];
+    const shade = shadeOf(value, weights.top, look.scale);
+    const [x, y, edge] = [this.x(column), this.y(row), cell - 1];
+    pen.rect(x, y, edge, edge, { fill: shade < 0 ? look.shades.lost : look.shades.css[shade] });
+    const write = (text, size, fill) => pen.text(x + edge / 2, y + edge / 2, text, { size, align: "center", fill });
+    if (shade < 0) write("×", Math.min(12, cell), look.colors.ink);
+    else if (cell >= NUMBERS) {
+      const text = (100 * value).toFixed(0);
+      if (Number(text) !== 0) write(text.replace("-", "−"), cell >= 27 ? 11 : 10, look.shades.inks[shade]);
+    } else if (best && cell >= DOTS) {
+      const dot = Math.max(2, Math.round(cell / 6));
+      const corner = (edge - dot) / 2;
+      pen.rect(x + corner, y + corner, dot, dot, { fill: look.shades.inks[shade], radius: dot / 2 });
+    }
+  }
+
+  drawFocus() {
+    const { pen, weights, focus } = this;
+    const { colors } = this.look;
+    const { cell } = this.layout;
+    const edge = Math.max(cell - (cell >= GAPS ? 1 : 0), 1);
+    const [x, y] = [this.x(focus.column ?? 0), this.y(focus.row ?? 0)];
+    const band = { stroke: colors.accent, thick: 1, opacity: 0.75 };
+    if (focus.row !== null) pen.rect(this.x(0) - 0.5, y - 0.5, weights.columns * cell, edge + 1, band);
+    if (focus.column !== null) pen.rect(x - 0.5, this.y(0) - 0.5, edge + 1, weights.rows * cell, band);
+    if (focus.row === null || focus.column === null) return;
+    const reach = 1 + Math.max(0, (6 - cell) / 2); // a cell of a pixel is still found
+    const frame = [x - reach, y - reach, edge + 2 * reach, edge + 2 * reach];
+    pen.rect(...frame, { stroke: colors.panel, thick: focus.locked ? 5 : 4 });
+    pen.rect(...frame, { stroke: colors.accent, thick: focus.locked ? 3 : 2 });
+  }
+
+  drawRowLabels() {
+    const { left, top, side, cell, size, height } = this.layout;
+    this.pen.clip(0, top - size / 2, left, height - top - FOOT + size, () =>
+      this.drawLabels(this.seen.rows, this.focus.row, (row, style) => {
+        const text = shorten(this.weights.rowAxis.labels[row], side, size, style.weight);
+        this.pen.text(left - 7, this.y(row) + cell / 2, text, { size, align: "right", ...style });
+      }),
+    );
+  }
+
+  drawColumnLabels() {
+    const { left, top, above, cell, size, width, slanted, head } = this.layout;
+    this.pen.clip(left - size, head, width - left + size, top - head, () =>
+      this.drawLabels(this.seen.columns, this.focus.column, (column, style) => {
+        const text = shorten(this.weights.columnAxis.labels[column], above, size, style.weight);
+        this.pen.text(this.x(column) + cell / 2, top - 6, text, { size, angle: slanted ? -45 : -90, ...style });
+      }),
+    );
+  }
+
+  /** Every so many labels, as far as there is room, and always that of the focus: its neighbours make room. */
+  drawLabels([first, end], chosen, write) {
+    const { colors } = this.look;
+    const { step } = this.layout;
+    for (let place = Math.ceil(first / step) * step; place < end; place += step) {
+      if (chosen === null || Math.abs(place - chosen) >= step) write(place, { fill: colors.ink, weight: 400 });
+    }
+    if (chosen !== null) write(chosen, { fill: colors.accent, weight: 700 });
+  }
+
+  /** A strip of shades with the weights that they stand for. */
+  drawLegend() {
+    const { pen, look } = this;
+    const { left, width, height, cell } = this.layout;
+    const wide = Math.min(180, width - left - 12);
+    const [x, y, parts] = [left, height - 26, 60];
+    for (let n = 0; n < parts; n += 1) {
+      const fill = look.shades.css[Math.round((255 * n) / (parts - 1))];
+      pen.rect(x + (n * wide) / parts, y, wide / parts + 0.5, 7, { fill });
+    }
+    pen.rect(x - 0.5, y - 0.5, wide + 1, 8, { stroke: look.colors.line });
+    const style = { size: 11, fill: look.colors.muted };
+    for (const share of wide < 90 ? [0, 1] : [0, 0.5, 1]) {
+      const value = weightOf(share, this.weights.top, look.scale);
+      pen.text(x + share * wide, y + 16, show(value, 2), { ...style, align: ["left", "center", "right"][2 * share] });
+    }
+    const unit = cell >= NUMBERS ? "weight; in cells, %" : "weight";
+    if (width - left - wide > 130) pen.text(x + wide + 10, y + 4, unit, style);
   }
 }
 
@@ -146,88 +222,6 @@ function strongestOf({ values, columns }, row) {
     if (size > most) [best, most] = [column, size];
   }
   return best;
-}
-
-function drawFocus(pen, { rows, columns }, { cell }, { colors }, place, { row, column, locked }) {
-  const edge = Math.max(cell - (cell >= GAPS ? 1 : 0), 1);
-  const band = { stroke: colors.accent, thick: 1, opacity: 0.75 };
-  if (row !== null) pen.rect(place.x(0) - 0.5, place.y(row) - 0.5, columns * cell, edge + 1, band);
-  if (column !== null) pen.rect(place.x(column) - 0.5, place.y(0) - 0.5, edge + 1, rows * cell, band);
-  if (row === null || column === null) return;
-  const reach = Math.max(0, (6 - cell) / 2); // a cell of a pixel is still found
-  const frame = [place.x(column) - 1 - reach, place.y(row) - 1 - reach, edge + 2 + 2 * reach, edge + 2 + 2 * reach];
-  pen.rect(...frame, { stroke: colors.panel, thick: locked ? 5 : 4 });
-  pen.rect(...frame, { stroke: colors.accent, thick: locked ? 3 : 2 });
-}
-
-function drawRowLabels(
-  pen,
-  { rowAxis },
-  { left, top, side, cell, size, step, width, height },
-  { colors },
-  seen,
-  place,
-  focus,
-) {
-  const write = (row, style) =>
-    pen.text(left - 7, place.y(row) + cell / 2, shorten(rowAxis.labels[row], side, size, style.weight), {
-      size,
-      align: "right",
-      ...style,
-    });
-  pen.clip(0, top - size / 2, left, height - top - FOOT + size, () => {
-    for (let row = Math.ceil(seen.rows[0] / step) * step; row < seen.rows[1]; row += step) {
-      if (focus.row === null || Math.abs(row - focus.row) >= step) write(row, { fill: colors.ink, weight: 400 });
-    }
-    if (focus.row !== null) write(focus.row, { fill: colors.accent, weight: 700 });
-  });
-}
-
-function drawColumnLabels(
-  pen,
-  { columnAxis },
-  { left, top, above, cell, size, step, width, slanted, head },
-  { colors },
-  seen,
-  place,
-  focus,
-) {
-  const angle = slanted ? -45 : -90;
-  const write = (column, style) => {
-    const text = shorten(columnAxis.labels[column], above, size, style.weight);
-    pen.text(place.x(column) + cell / 2, top - 6, text, { size, angle, ...style });
-  };
-  pen.clip(left - size, head, width - left + size, top - head, () => {
-    for (let column = Math.ceil(seen.columns[0] / step) * step; column < seen.columns[1]; column += step) {
-      if (focus.column === null || Math.abs(column - focus.column) >= step)
-        write(column, { fill: colors.ink, weight: 400 });
-    }
-    if (focus.column !== null) write(focus.column, { fill: colors.accent, weight: 700 });
-  });
-}
-
-/** A strip of shades with the weights that they stand for. */
-function drawLegend(pen, { top }, { left, width, height, cell }, { colors, shades, scale }) {
-  const wide = Math.min(180, width - left - 12);
-  const [x, y] = [left, height - 26];
-  const parts = 60;
-  for (let n = 0; n < parts; n += 1) {
-    pen.rect(x + (n * wide) / parts, y, wide / parts + 0.5, 7, {
-      fill: shades.css[Math.round((255 * n) / (parts - 1))],
-    });
-  }
-  pen.rect(x - 0.5, y - 0.5, wide + 1, 8, { stroke: colors.line });
-  const limit = scale === "whole" ? Math.max(1, top) : top;
-  for (const share of wide < 90 ? [0, 1] : [0, 0.5, 1]) {
-    const value = limit * (scale === "root" ? share * share : share);
-    const align = share === 0 ? "left" : share === 1 ? "right" : "center";
-    pen.text(x + share * wide, y + 16, show(value, 2), { size: 11, align, fill: colors.muted });
-  }
-  if (width - left - wide > 130)
-    pen.text(x + wide + 10, y + 4, cell >= NUMBERS ? "weight; in cells, %" : "weight", {
-      size: 11,
-      fill: colors.muted,
-    });
 }
 
 /** The map as an image for small cells: remembered, since scrolling and hovering draw it again and again. */

@@ -99,7 +99,7 @@ class Look {
       this.chooseUnit(unit),
     );
     const scale = makeSelect("Shades", SCALES, store.values.scale, (chosen) => store.set({ scale: chosen }));
-    const help = make(
+    this.help = make(
       "details",
       { class: "keys" },
       make("summary", {}, "Keys"),
@@ -115,7 +115,7 @@ class Look {
       this.headStep.element,
       maps.haveWords ? this.unitSwitch.element : null,
       scale.element,
-      help,
+      this.help,
     ];
     return make("div", { class: "tools" }, make("div", { class: "tool-line" }, tools), this.readout);
   }
@@ -140,7 +140,7 @@ class Look {
   makeFoot() {
     const { maps } = this;
     const exact = "The numbers are exact, as the model computed them (float32).";
-    const rough = `Weights are drawn from rounded values, off by ${percent(maps.error)} of their map's largest at most.`;
+    const rough = `Weights are drawn from rounded values, off by at most ${percent(maps.error)} of a map's largest.`;
     const where = ' Small ones are off by less. Exact ones: look.save("look.npz").';
     return make(
       "p",
@@ -217,9 +217,11 @@ class Look {
     const map = this.maps.groups[group].maps[l];
     this.wanted = `${group} ${l} ${h} ${unit}`;
     const mine = this.wanted;
+    this.root.setAttribute("aria-busy", "true");
     const weights = await this.maps.weights(map, h, unit);
     if (mine !== this.wanted) return;
     this.present = mine;
+    this.root.removeAttribute("aria-busy");
     const { row, column } = this.store.values;
     const inside = (place, count) => (place !== null && place < count ? place : null);
     this.store.set({ weights, row: inside(row, weights.rows), column: inside(column, weights.columns) });
@@ -227,6 +229,7 @@ class Look {
 
   /** Say, once, that something of the page can't be read; what can be is still shown. */
   fail(error) {
+    this.root.removeAttribute("aria-busy");
     if (!this.failed)
       this.root.prepend(make("p", { class: "failure", role: "alert" }, `Something can't be shown: ${error.message}`));
     this.failed = true;
@@ -298,7 +301,7 @@ class Look {
       "+": () => this.map.zoom(1.5),
       "-": () => this.map.zoom(1 / 1.5),
       w: () => this.maps.haveWords && this.chooseUnit(this.store.values.unit === "tokens" ? "words" : "tokens"),
-      Escape: () => this.store.set({ row: null, column: null, locked: false, predicted: null, shown: null }),
+      Escape: () => this.clear(),
     };
     if (!onGrid) return always;
     const { columns } = this.store.values.weights ?? { columns: 1 };
@@ -320,6 +323,11 @@ class Look {
     const go = (place, by, count) => (place === null ? 0 : Math.min(count - 1, Math.max(0, place + by)));
     this.store.set({ row: go(row, down, weights.rows), column: go(column, across, weights.columns) });
     this.map.focus();
+  }
+
+  clear() {
+    this.help.open = false;
+    this.store.set({ row: null, column: null, locked: false, predicted: null, shown: null });
   }
 
   hold() {

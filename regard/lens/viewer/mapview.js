@@ -3,8 +3,8 @@
 import { make, replace } from "./dom.js";
 import { drawMap, layoutMap, rememberImage } from "./heatmap.js";
 import { headLabel, strongest } from "./maps.js";
-import { digitsOf, percent, plural, show } from "./number.js";
-import { makePanel } from "./panel.js";
+import { digitsOf, plural, show } from "./number.js";
+import { makePanel, makeShares } from "./panel.js";
 import { fitCanvas, readColors, savePng, saveSvg, shorten } from "./pen.js";
 import { fileName, saveText, toCsv } from "./save.js";
 import { makeShades } from "./shade.js";
@@ -16,6 +16,7 @@ const BAR = 15; // room for a scroll bar
 const HINT =
   "Point at a cell to read it; a click or Enter holds it, Esc lets it go. " +
   "Arrows move, [ and ] change the layer, comma and full stop the head.";
+const STRONGEST = 8; // places that are listed
 const PAGE = 24; // rows and columns of numbers that are shown at a time
 
 /** What a cell says, to be read or heard: "chat" to "cat": 0.83. */
@@ -42,10 +43,11 @@ export class MapView {
   #grid = make("div", { class: "grid", role: "grid" }, this.#row);
   #spacer = make("div", { class: "spacer" }, make("div", { class: "sticky" }, this.#canvas, this.#grid));
   #scroller = make("div", { class: "scroller" }, this.#spacer);
-  #top = make("p", { class: "strongest" });
+  #top = make("div", { class: "strongest" });
   #zooms;
   #zoom = 1;
   #layout = null;
+  #width = 0;
   #look = null;
   #panel;
   #first = [0, 0]; // the row and column that the table of numbers begins with
@@ -114,7 +116,12 @@ export class MapView {
       this.focus();
     });
     this.#scroller.addEventListener("scroll", () => this.#draw(), { passive: true });
-    new ResizeObserver(() => this.#arrange() && this.#draw()).observe(this.#panel.body);
+    new ResizeObserver(() => {
+      const width = this.#panel.body.clientWidth;
+      if (width === this.#width) return; // only what stands below has grown
+      this.#width = width;
+      if (this.#arrange()) this.#draw();
+    }).observe(this.#panel.body);
     this.#cell.addEventListener("focus", () => {
       const { row, column, moved } = values;
       if (row === null && column === null && this.#cell.matches(":focus-visible"))
@@ -142,7 +149,7 @@ export class MapView {
     if (changed.has("weights") || changed.has("scale")) this.#repaint();
     else if (changed.has("row") || changed.has("column") || changed.has("locked")) this.#draw();
     if (changed.has("moved")) this.#reveal();
-    if (changed.has("weights") || changed.has("unit")) this.#panel.refresh();
+    if (changed.has("weights") || (changed.has("locked") && values.locked)) this.#panel.refresh();
     this.#tell(values);
   }
 
@@ -157,7 +164,8 @@ export class MapView {
 
   #room() {
     const width = Math.max(160, this.#panel.body.clientWidth);
-    return [width, Math.min(Math.max(320, width), 900)];
+    // as high as the window has room for, but never so low that cells can't be told apart
+    return [width, Math.min(Math.max(320, width), Math.max(460, innerHeight * 0.78), 900)];
   }
 
   #arrange() {
@@ -215,17 +223,17 @@ export class MapView {
     replace(this.#top, this.#summary(weights, row, column));
   }
 
-  /** Where a row looks most, or what looks most at a column, in words. */
+  /** Where a row looks most, or what looks most at a column. */
   #summary(weights, row, column) {
-    if (row === null && column === null) return HINT;
+    if (row === null && column === null) return make("p", { class: "note" }, HINT);
     const [own, others] = row === null ? [weights.columnAxis, weights.rowAxis] : [weights.rowAxis, weights.columnAxis];
-    const told = strongest(weights, row, column, 5).map(({ place, value }, n) => [
-      n ? " · " : "",
-      make("bdi", {}, others.labels[place]),
-      ` ${percent(value)}`,
-    ]);
+    const found = strongest(weights, row, column, STRONGEST).map(({ place, value }) => ({
+      name: others.labels[place],
+      share: value,
+      lit: row !== null && place === column,
+    }));
     const name = make("b", {}, make("bdi", {}, own.labels[row ?? column]));
-    return [name, row === null ? " is looked at by " : " looks at ", told.length ? told : "nothing"];
+    return [make("p", {}, name, row === null ? " is looked at by" : " looks at"), makeShares(found)];
   }
 
   #picture() {
@@ -287,7 +295,8 @@ export class MapView {
       );
       return make("tr", {}, make("th", { scope: "row" }, make("bdi", {}, shorten(label, 160))), numbers);
     });
-    const caption = `Rows ${top} to ${bottom - 1} of ${rows}, columns ${left} to ${right - 1} of ${columns}`;
+    const seen = `Rows ${top} to ${bottom - 1} of ${rows}, columns ${left} to ${right - 1} of ${columns}`;
+    const caption = exact ? seen : `${seen}, rounded`;
     const table = make(
       "table",
       {},

@@ -1,6 +1,10 @@
 // A panel: a heading, what can be downloaded, the picture, and the numbers behind it as a table that opens on demand.
 
 import { make, replace, uniqueId } from "./dom.js";
+import { percent } from "./number.js";
+import { shorten } from "./pen.js";
+
+export const WORD = 90; // pixels of a name beside its bar
 
 /**
  * { title, saves: { CSV: act, … }, table: () => element, tools } makes { element, body, refresh }.
@@ -107,4 +111,25 @@ export function markOption(box, chosen) {
     option.setAttribute("aria-selected", String(option === chosen));
     option.tabIndex = option === (chosen ?? options[0]) ? 0 : -1;
   }
+}
+
+/** Names with their shares, as a list of bars: [{ name, share, lit }]. */
+export function makeShares(shares) {
+  const lines = shares.map(({ name, share, lit }) => {
+    const word = make("bdi", { class: "word" }, shorten(name, WORD, 13));
+    return make(
+      "li",
+      { class: lit ? "lit" : null },
+      word,
+      makeBar(share),
+      make("span", { class: "share" }, percent(share)),
+    );
+  });
+  return make("ol", { class: "shares" }, lines);
+}
+
+/** A share of 1 as a bar; the number stands beside it. */
+export function makeBar(share) {
+  const width = `${100 * Math.min(1, share || 0)}%`;
+  return make("span", { class: "bar", "aria-hidden": "true" }, make("span", { class: "fill", style: { width } }));
 }

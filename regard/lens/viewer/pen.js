@@ -11,7 +11,7 @@ const PNG_MOST = 8192; // pixels that a canvas surely may have a side
 /** The page's colors by their names in base.css, as they are now: readColors().ink */
 export function readColors() {
   const style = getComputedStyle(document.documentElement);
-  const names = ["paper", "panel", "ink", "muted", "line", "soft", "accent", "accent-ink", "warn"];
+  const names = ["paper", "panel", "ink", "muted", "line", "soft", "grid", "accent", "accent-ink", "warn"];
   return Object.fromEntries(names.map((name) => [name.replace("-i", "I"), style.getPropertyValue(`--${name}`).trim()]));
 }
 
@@ -94,10 +94,10 @@ export class CanvasPen {
     this.context.restore();
   }
 
-  /** The pixels of another canvas, each as a sharp rectangle. part: [x, y, width, height] of it. */
-  image(source, x, y, width, height, part = [0, 0, source.width, source.height]) {
+  /** The pixels of another canvas, each as a sharp rectangle. */
+  image(source, x, y, width, height) {
     this.context.imageSmoothingEnabled = false;
-    this.context.drawImage(source, ...part, x, y, width, height);
+    this.context.drawImage(source, x, y, width, height);
   }
 }
 

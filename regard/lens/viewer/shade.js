@@ -42,6 +42,12 @@ export function shadeOf(value, top, scale) {
   return Math.round(255 * (scale === "root" ? Math.sqrt(share) : share));
 }
 
+/** The weight that a shade stands for, which is so far along the strip of all shades. */
+export function weightOf(share, top, scale) {
+  const limit = scale === "whole" ? Math.max(1, top) : top;
+  return limit * (scale === "root" ? share * share : share);
+}
+
 /** A canvas with one pixel a value, or fewer: then each pixel has the largest of its patch, so no peak is lost. */
 export function paint({ rows, columns, values, top }, scale, shades, most = Infinity) {
   const [down, across] = [Math.min(rows, most), Math.min(columns, most)];

@@ -13,6 +13,7 @@ import { isDark, watchTheme } from "./theme.js";
 
 const [THUMBNAIL_LEAST, THUMBNAIL_MOST] = [24, 84]; // pixels of a thumbnail
 const GAP = 3; // and of what is between them
+const CAPTION = 56; // and of what is written below one
 const WIDE_GAP = 8; // where a caption stands below each
 const RISING = new Set(["entropy", "distance"]); // the lowest come first: heads that look at few places, or near
 
@@ -162,12 +163,13 @@ export class Sheet {
     return make("div", { ...settings, "data-layer": layer, "data-head": head, "data-name": map.name }, canvas, caption);
   }
 
-  /** Thumbnails grow with the room that there is for the heads of a layer, or for six side by side. */
+  /** Thumbnails grow with the room that there is for the heads of a layer, or for what is written below them. */
   #resize() {
     const inLines = this.#store.values.sort === "layer";
-    const most = inLines ? Math.max(...this.#group.maps.map((map) => map.heads + (map.heads > 1 ? 1 : 0))) : 6;
     const room = this.#panel.body.clientWidth - (inLines ? 26 : 6);
     this.#gap = inLines ? GAP : WIDE_GAP;
+    const heads = Math.max(...this.#group.maps.map((map) => map.heads + (map.heads > 1 ? 1 : 0)));
+    const most = inLines ? heads : Math.min(6, Math.max(1, Math.floor(room / (CAPTION + this.#gap))));
     const size = Math.min(THUMBNAIL_MOST, Math.max(THUMBNAIL_LEAST, Math.floor(room / most) - this.#gap));
     const changed = size !== this.#size;
     this.#size = size;
