@@ -18,7 +18,7 @@ from regard.data.sample import FormSpec, Sample
 from regard.data.spool import read_spool
 from regard.decode.pipeline import Pipeline
 from regard.errors import CheckpointError, InputError, RegardError, RegardWarning
-from regard.lens.look import Look
+from regard.lens.page import Figure
 from regard.runs.listing import UNREADABLE, explain, read_object
 from regard.runs.load import load_bundle
 from regard.runs.resolve import split_noun
@@ -36,7 +36,7 @@ class Asked:
     roles: tuple[str, str, str] = ("given", "expected", "answer")
     split: str = ""  # where the samples come from
     examples: list[Example] = field(default_factory=list)  # of samples, then of texts
-    looks: list[Look] = field(default_factory=list)  # at the texts, or at a sample that is short enough
+    looks: dict[str, Figure] = field(default_factory=dict)  # at each text, or at a sample that is short enough
     notes: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
@@ -108,28 +108,34 @@ def _demonstrate(task: TaskSpec, pipeline: Pipeline, samples: Sequence[Sample], 
     return [example for sample in samples for example in _demonstrate(task, pipeline, [sample], notes)]
 
 
-def _look_at(pipeline: Pipeline, texts: Sequence[str], notes: list[str]) -> list[Look]:
-    """A look at each text; why there is none, where nothing attends or a text can't be read."""
-    found = []
+def _look_at(
+    pipeline: Pipeline, texts: Sequence[str], notes: list[str], longest: int | None = None
+) -> dict[str, Figure]:
+    """What is seen in each text; why nothing is, where nothing attends or a text can't be read.
+
+    Figures are kept, not looks: a look holds its model, and the next run's may need the memory.
+    """
+    found = {}
     for text in texts:
         try:
             look = pipeline.look(text)
             if not look.maps():
                 notes.append("no attention to look at: nothing in this model attends")
-                return []
-            found.append(look)
+                return {}
+            if longest is None or len(look.tokens) <= longest:
+                found[text] = look.figure()
         except RegardError as error:
             notes.append(f"no look at {text[:60]!r}: {error.message}")
     return found
 
 
-def _look_at_some(pipeline: Pipeline, examples: Sequence[Example]) -> list[Look]:
-    """A look at the first sample that fits on a screen, where nobody has chosen a text."""
+def _look_at_some(pipeline: Pipeline, examples: Sequence[Example]) -> dict[str, Figure]:
+    """The first sample that fits on a screen, where nobody has chosen a text."""
     for example in examples:
-        found = _look_at(pipeline, [" ".join(example.given) if example.aligned else example.given[0]], [])
-        if found and len(found[0].tokens) <= SHORT:
+        found = _look_at(pipeline, [" ".join(example.given) if example.aligned else example.given[0]], [], SHORT)
+        if found:
             return found
-    return []
+    return {}
 
 
 @contextmanager

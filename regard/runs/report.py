@@ -270,10 +270,10 @@ def make_looks(report: RunReport) -> Figure:
     texts: dict[str, list[dict[str, Any]]] = {}
     arrays: dict[str, Any] = {}
     for run, one in enumerate(report.asked):
-        for number, look in enumerate(one.looks):
-            figure, own = look.figure(), f"{run}/{number}/"  # maps of the same name are in every look
+        for number, (text, figure) in enumerate(one.looks.items()):
+            own = f"{run}/{number}/"  # maps of the same name are in every look
             maps = [{**each, "array": own + each["array"]} for each in figure.data["maps"]]
-            texts.setdefault(look.reading.text, []).append({"run": run, "data": {**figure.data, "maps": maps}})
+            texts.setdefault(text, []).append({"run": run, "data": {**figure.data, "maps": maps}})
             arrays |= {own + name: array for name, array in figure.arrays.items()}
     told = [{"text": text, "looks": looks} for text, looks in texts.items()]
     return Figure("looks", {"runs": report.labels, "texts": told}, arrays)

@@ -13,7 +13,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.lens.reports import RUNS, make_curves, make_history, make_report, make_samples
+from regard.lens.curves import read_curves
+from regard.lens.page import Figure
+from tests.lens.reports import RUNS, make_curves, make_evaluations, make_history, make_report, make_samples
 from tests.lens.screen import Screen, show
 from tests.lens.test_injection import PAYLOADS
 from tests.lens.test_viewer import AXE, COLORS
@@ -262,6 +264,23 @@ def test_links_lead_to_the_parts(screen: Screen) -> None:
     heading = screen.page.locator("section.settings h2")
     assert heading.evaluate("(element) => element === document.activeElement")
     assert "#" not in screen.page.url
+
+
+def test_measures_may_have_any_name(browser: Browser, tmp_path: Path) -> None:
+    """A journal may call a measure as JavaScript calls something that every object has."""
+    names = ["constructor", "__proto__", "toString", "x.y"]
+    plain = make_history(20, 5.0)
+    strange = [{**line, **dict.fromkeys(names, 1.5)} if line["event"] == "evaluation" else line for line in plain]
+    told_of = [{"label": label, **read_curves(one).as_json()} for label, one in (("a", plain), ("b", strange))]
+    panels = [{"name": name, "title": name, "logarithmic": False, "noisy": False} for name in names]
+    rows = make_evaluations(["a", "b"]).data
+    row = {**rows["rows"][-1], "values": {name: [1.5, None, None] for name in names}}
+    measures = [{"name": name, "title": name, "rising": None} for name in names]
+    evaluations = {**rows, "rows": [*rows["rows"], row], "measures": [*rows["measures"], *measures], "winners": {}}
+    figures = [Figure("curves", {"runs": told_of, "panels": panels, "note": ""}), Figure("evaluations", evaluations)]
+    with show(browser, tmp_path, figures) as screen:
+        assert [told(screen, n) for n in range(4)] == ["at the end: b: 1.5"] * 4
+        assert screen.page.locator("section.evaluations thead").first.inner_text().split()[-4:] == names
 
 
 OPEN = "(boxes) => boxes.forEach((box) => { box.open = true; })"

@@ -124,7 +124,7 @@ def test_a_typed_text_is_answered_where_a_task_reads_texts(runs: dict[str, Path]
     own, typed = asked.examples
     assert own.expected and not typed.expected and typed.right is None and typed.answer
     assert " ".join(typed.given) == text
-    assert len(asked.looks) == 1 and asked.looks[0].reading.text
+    assert list(asked.looks) == [text] and asked.looks[text].arrays
 
 
 @pytest.mark.parametrize("name", RUNS)

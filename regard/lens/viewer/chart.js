@@ -6,7 +6,7 @@ import { make, replace, uniqueId } from "./dom.js";
 import { show } from "./number.js";
 import { fitCanvas, readColors, savePng, saveSvg, shorten } from "./pen.js";
 import { bounds, paintMark, paintPlot } from "./plot.js";
-import { openBox, runName, runStyle } from "./runs.js";
+import { lookUp, openBox, runName, runStyle } from "./runs.js";
 import { fileName, saveText, toCsv } from "./save.js";
 import { smoothValues } from "./scale.js";
 import { makeTable, scrollBox } from "./table.js";
@@ -43,7 +43,7 @@ export class Chart {
   constructor(panel, runs, store, { axes, smoothing }) {
     Object.assign(this, { panel, runs, store, axes, smoothing, traces: [], stops: [], ends: { low: 0, high: 1 } });
     this.positive = runs.every(({ series, measures }) =>
-      [series[panel.name], measures[panel.name]].every(
+      [lookUp(series, panel.name), lookUp(measures, panel.name)].every(
         (one) => !one || one.value.every((value) => value === null || value > 0),
       ),
     );
@@ -110,8 +110,8 @@ export class Chart {
       });
     const { name } = this.panel;
     const rows = this.runs.flatMap((run) => [
-      ...list(run, "training", run.logged, run.series[name]),
-      ...list(run, "validation", run.evaluated, run.measures[name]),
+      ...list(run, "training", run.logged, lookUp(run.series, name)),
+      ...list(run, "validation", run.evaluated, lookUp(run.measures, name)),
     ]);
     return rows.filter((row) => row[5] !== null);
   }
@@ -162,7 +162,7 @@ export class Chart {
     const { name, noisy } = this.panel;
     const found = [];
     this.runs.forEach((run, number) => {
-      const [logged, measured] = [run.series[name], run.measures[name]];
+      const [logged, measured] = [lookUp(run.series, name), lookUp(run.measures, name)];
       if (hidden.has(number) || (!logged && !measured)) return;
       const share = this.smoothing[smoothing];
       const reach = logged && noisy && share ? Math.floor(logged.value.length / share) : 0;

@@ -53,7 +53,7 @@ function explainPoints(runs) {
   if (!thinned.length) return "Every step is drawn. Faint: as it was logged; strong: its running mean.";
   const counts = [...new Set(thinned.map(({ steps }) => steps))].sort((a, b) => a - b);
   const told = counts.map((count) => plural(count, "step")).join(" or ");
-  return `A point is the mean of ${told}; faint: from the lowest to the highest of them.`;
+  return `A point is the mean of up to ${told}; faint: from the lowest to the highest of them.`;
 }
 
 function drawCurves(place, { data }) {

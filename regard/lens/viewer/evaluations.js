@@ -4,7 +4,7 @@
 import { make, quote } from "./dom.js";
 import { plural, show } from "./number.js";
 import { define } from "./registry.js";
-import { formatDate, openBox, runName } from "./runs.js";
+import { formatDate, lookUp, openBox, runName } from "./runs.js";
 import { fileName, saveText, toCsv } from "./save.js";
 import { scrollBox } from "./table.js";
 
@@ -31,7 +31,7 @@ function measureHead({ title, rising }) {
 
 /** A table of rows: its first columns are given as { name, cell(row), numeric }, then comes a column a measure. */
 function measureTable(caption, first, measures, rows, star, lit = () => false) {
-  const there = measures.filter(({ name }) => rows.some(({ values }) => values[name] && values[name][0] !== null));
+  const there = measures.filter(({ name }) => rows.some(({ values }) => (lookUp(values, name)?.[0] ?? null) !== null));
   const head = [
     ...first.map(({ name, numeric }) => make("th", { scope: "col", class: numeric ? "number" : null }, name)),
     ...there.map(measureHead),
@@ -41,7 +41,7 @@ function measureTable(caption, first, measures, rows, star, lit = () => false) {
       "tr",
       { class: lit(row) ? "chosen" : null },
       first.map(({ cell, numeric }) => make("td", { class: numeric ? "number" : null }, cell(row))),
-      there.map(({ name }) => measureCell(row.values[name], star(row, name))),
+      there.map(({ name }) => measureCell(lookUp(row.values, name), star(row, name))),
     ),
   );
   const table = make(
@@ -75,7 +75,7 @@ function listEvaluations(data, run) {
 /** How many sentences, predictions, … were measured, as far as all evaluations say the same. */
 function countSamples(rows) {
   const same = Object.entries(rows[0].counts).filter(([name, count]) =>
-    rows.every(({ counts }) => counts[name] === count),
+    rows.every(({ counts }) => lookUp(counts, name) === count),
   );
   return same.map(([name, count]) => `${count.toLocaleString("en")} ${name}`).join(", ");
 }
@@ -84,7 +84,7 @@ function drawValidation(place, data) {
   const several = new Set(data.rows.map(({ run }) => run)).size > 1;
   const named = { name: "run", cell: ({ run }) => runName(data.runs[run], run) };
   if (several) {
-    const star = (row, name) => (data.winners[name]?.includes(row.run) ? "best of all" : null);
+    const star = (row, name) => (lookUp(data.winners, name)?.includes(row.run) ? "best of all" : null);
     place.append(
       make("h3", {}, "The best of each run"),
       measureTable(
@@ -132,7 +132,7 @@ function saveEvaluations(data) {
     one.step,
     one.minutes ?? null,
     one.chosen ? "best" : "",
-    ...names.flatMap((name) => one.values[name] ?? [null, null, null]),
+    ...names.flatMap((name) => lookUp(one.values, name) ?? [null, null, null]),
   ];
   const rows = [...data.rows.map((one) => row(one, "validation")), ...data.tests.map((one) => row(one, one.data))];
   saveText(fileName([...data.runs, "evaluations"], "csv"), toCsv([columns, ...rows]), "text/csv");

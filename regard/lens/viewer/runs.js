@@ -127,6 +127,11 @@ function traceMark(shape, x, y, size) {
     .join("");
 }
 
+/** What a table has under a name: files may name anything, and "constructor" isn't a measure of all runs. */
+export function lookUp(table, name) {
+  return Object.hasOwn(table, name) ? table[name] : undefined;
+}
+
 /** A fact of a run as people read it; units are those of regard/runs/account.py. */
 export function formatFact(value, unit) {
   if (value === null || value === undefined) return "–";
