@@ -68,7 +68,7 @@ class Average(Mixer):
 class Looking(Mixer):
     """Right: causal attention with one head and rotary positions."""
 
-    names = ("weights",)
+    names: tuple[str, ...] = ("weights",)
 
     def __init__(self, width: int) -> None:
         super().__init__()
