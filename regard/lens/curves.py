@@ -31,7 +31,7 @@ class Course:
 
 
 @dataclass
-class Series:
+class Curve:
     """One quantity, point by point; the bounds are of the steps of a point, or of an interval."""
 
     value: Numbers = field(default_factory=list)
@@ -51,11 +51,11 @@ class Curves:
     """What a run's journal tells, as curves."""
 
     logged: Course = field(default_factory=Course)
-    series: dict[str, Series] = field(default_factory=dict)  # loss, rate, gradient, tokens_per_second, costs by name
+    series: dict[str, Curve] = field(default_factory=dict)  # loss, rate, gradient, tokens_per_second, costs by name
     steps: int = 1  # that a point stands for; the last may stand for fewer
     speed: float | None = None  # tokens a second, over all steps
     evaluated: Course = field(default_factory=Course)
-    measures: dict[str, Series] = field(default_factory=dict)  # of evaluations
+    measures: dict[str, Curve] = field(default_factory=dict)  # of evaluations
     best: list[bool] = field(default_factory=list)  # which of them were better than all before
     counts: list[dict[str, int]] = field(default_factory=list)  # what else each told: sentences, predictions, …
 
@@ -104,7 +104,7 @@ def _add_evaluations(curves: Curves, evaluations: History, steps: History) -> No
         curves.counts.append({name: value for name, value in entry.items() if _is_count(name, value)})
     for name in names:
         sides = [[_read(entry, f"{name}{end}") for entry in evaluations] for end in ("", "_low", "_high")]
-        curves.measures[name] = Series(*sides)
+        curves.measures[name] = Curve(*sides)
 
 
 def list_measures(entry: Mapping[str, Any]) -> list[str]:
@@ -129,9 +129,9 @@ def _sort(history: History, event: str) -> list[Mapping[str, Any]]:
     return [entry for _, entry in sorted({line["step"]: line for line in lines}.items())]
 
 
-def _summarise(groups: Iterable[Sequence[float | None]]) -> Series:
+def _summarise(groups: Iterable[Sequence[float | None]]) -> Curve:
     """The mean of each group, and its bounds."""
-    found = Series()
+    found = Curve()
     for group in groups:
         values = [value for value in group if value is not None]
         found.value.append(sum(values) / len(values) if values else None)
@@ -140,9 +140,9 @@ def _summarise(groups: Iterable[Sequence[float | None]]) -> Series:
     return found
 
 
-def _measure_speed(groups: Sequence[Sequence[Mapping[str, Any]]]) -> Series:
+def _measure_speed(groups: Sequence[Sequence[Mapping[str, Any]]]) -> Curve:
     """Tokens a second: those of each point's steps over the time that these steps took, evaluations left out."""
-    found, before = Series(), {"step": 0, "tokens": 0}
+    found, before = Curve(), {"step": 0, "tokens": 0}
     for group in groups:
         tokens, seconds, speeds = 0.0, 0.0, list[float]()
         for entry in group:
