@@ -86,11 +86,11 @@ def agree(
     names: tuple[str, str],
     close: Close = USUAL,
     axes: Sequence[str] = AXES,
-    row: int | None = None,
+    rows: Sequence[int] = (),
 ) -> None:
     """Break the law where two tensors differ: the first place in time is told, and how large the gap becomes.
 
-    `names`: what each of the two is. `row`: which row they are of, where they are of one.
+    `names`: what each of the two is. `rows`: which rows these are, if not all; of one alone, the axis may be missing.
     """
     mine, yours = names
     if (found.shape, found.dtype) != (expected.shape, expected.dtype):
@@ -103,7 +103,8 @@ def agree(
     axes = axes[len(axes) - found.dim() :]
     first = axes.index("position") if "position" in axes else 0
     index = min((~near).nonzero().tolist(), key=lambda place: (place[first], place))
-    place = ({} if row is None else {"row": row}) | dict(zip(axes, index, strict=True))
+    place = {"row": rows[0]} if len(rows) == 1 else {}
+    place |= {axis: rows[n] if rows and axis == "row" else n for axis, n in zip(axes, index, strict=True)}
     here, there = found[tuple(index)].item(), expected[tuple(index)].item()
     told = tell_place(place)
     most = (found - expected).abs().max().item()

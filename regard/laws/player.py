@@ -29,22 +29,25 @@ class Lane:
     """What one row has read and given back so far, and whose memory it looks at."""
 
     owner: int
+    length: int = 0
     read: list[Tensor] = field(default_factory=list)  # (positions, width)
     given: list[Tensor] = field(default_factory=list)
 
-    @property
-    def length(self) -> int:
-        return sum(len(piece) for piece in self.read)
+    def add(self, read: Tensor, given: Tensor) -> None:
+        """What it reads now, and what comes of it."""
+        self.read.append(read)
+        self.given.append(given)
+        self.length += read.shape[0]
 
     def move(self, owners: int = 0) -> Lane:
         """One of its own, after so many others' memories."""
-        return Lane(self.owner + owners, list(self.read), list(self.given))
+        return Lane(self.owner + owners, self.length, list(self.read), list(self.given))
 
     def cut(self, length: int) -> Lane:
         """The first positions alone."""
         if length >= self.length:
             return self
-        return Lane(self.owner, [torch.cat(self.read)[:length]], [torch.cat(self.given)[:length]])
+        return Lane(self.owner, length, [torch.cat(self.read)[:length]], [torch.cat(self.given)[:length]])
 
 
 class Player:
@@ -62,7 +65,7 @@ class Player:
         """`strict`: rows that are dropped or rewound are compared too, and each with a run of its own."""
         self.subject, self.close, self.probe, self.strict = subject, close, probe, strict
         self.dtype = getattr(torch, script.dtype)
-        self.mixer = mixer or subject.make().to(self.dtype)
+        self.mixer = mixer or (subject.make() if self.dtype == torch.float32 else subject.make().to(self.dtype))
         self.noise = torch.Generator().manual_seed(script.seed)
         self.script = replace(script, events=())  # what was really done is added to it
         self.source = self.sentences = self.make_source()
@@ -168,8 +171,7 @@ class Player:
         insist_finite(y, "a step's output")
         for row, lane in enumerate(self.lanes):
             real = slice(None) if valid is None else valid[row]
-            lane.read.append(x[row, real])
-            lane.given.append(y[row, real])
+            lane.add(x[row, real], y[row, real])
         self.pieces.append(x)
 
     @staticmethod
@@ -241,10 +243,9 @@ class Player:
             owners = torch.tensor([lane.owner for lane in lanes])
             memory = None if self.sentences is None else self.sentences.select(owners)
             expected = whole(self.mixer, torch.stack([torch.cat(lane.read) for lane in lanes]), memory)
-            for (row, lane), other in zip(same, expected, strict=True):
-                given = torch.cat(lane.given)
-                self.pairs.append((given, other))
-                agree(given, other, ("step by step", "whole"), self.close, row=row)
+            given = torch.stack([torch.cat(lane.given) for lane in lanes])
+            self.pairs.append((given, expected))
+            agree(given, expected, ("step by step", "whole"), self.close, rows=[row for row, _ in same])
 
 
 @dataclass(frozen=True)

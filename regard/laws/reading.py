@@ -139,7 +139,7 @@ def ignore_padding(subject: Subject, case: Padded) -> None:
     insist_finite(found, "the output")
     for row, length in enumerate(case.lengths):
         expected = whole(mixer, x[row : row + 1, :length], pick_row(memory, row))
-        agree(found[row, case.valid[row]], expected[0], ("padded", "without pads"), row=row)
+        agree(found[row, case.valid[row]], expected[0], ("padded", "without pads"), rows=[row])
 
 
 def refuse_without_memory(subject: Subject) -> str:
@@ -158,7 +158,7 @@ def ignore_padding_of_memory(subject: Subject, case: Sourced) -> None:
         alone = memory.select(torch.tensor([row]))
         alone.tensors, alone.valid = (alone.states[:, :keys],), None
         expected = whole(mixer, x[row : row + 1], alone)
-        agree(found[row], expected[0], ("with padded keys", "without"), row=row)
+        agree(found[row], expected[0], ("with padded keys", "without"), rows=[row])
 
 
 @law(

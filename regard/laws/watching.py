@@ -92,7 +92,7 @@ def pack(subject: Subject, case: Packed) -> None:
     rows = [row for row, sizes in enumerate(case.documents) for _ in sizes]
     for number, (row, one, other) in enumerate(zip(rows, case.split(found), expected, strict=True)):
         names = (f"packed (document {number})", "alone")
-        agree(one, other, names, row=row)
+        agree(one, other, names, rows=[row])
     weights = [x, *(weight for weight in block.parameters() if weight.requires_grad)]
     grads = torch.autograd.grad(found[case.valid].square().sum(), weights, allow_unused=True)
     alone = torch.autograd.grad(torch.cat(expected).square().sum(), weights, allow_unused=True)

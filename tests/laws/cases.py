@@ -78,3 +78,4 @@ def put_on_trial(spec: MixerSpec) -> Subject:
 
 
 SPECS = every_mixer()
+SUBJECTS = [put_on_trial(spec) for spec in SPECS]

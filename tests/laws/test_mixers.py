@@ -18,15 +18,14 @@ from regard.laws.stepping import BEGUN, join_parts
 from regard.laws.subject import WIDTH, begin, follow
 from regard.laws.variant import label
 from regard.laws.watching import draw_packed, pack, wrap_in_block
-from tests.laws.cases import SPECS, put_on_trial
+from tests.laws.cases import SPECS, SUBJECTS
 
-SUBJECTS = [put_on_trial(spec) for spec in SPECS]
+SPOKEN_OF = {law: [subject for subject in SUBJECTS if not law.excuse(subject)] for law in LAWS}
 TRIALS = [
     pytest.param(law, case, subject, id=f"{law.name}-{number}-{subject.name}")
-    for law in LAWS
+    for law, subjects in SPOKEN_OF.items()
     for number, case in enumerate(law.cases)
-    for subject in SUBJECTS
-    if not law.excuse(subject)
+    for subject in subjects
 ]
 
 
@@ -80,7 +79,7 @@ SPEAKS_OF: dict[str, Callable[[MixerSpec], bool]] = {  # all mixers, where a law
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 def test_nobody_is_excused_whom_a_law_speaks_of(law: Law[Any]) -> None:
     expected = [label(spec) for spec in SPECS if SPEAKS_OF.get(law.name, lambda _: True)(spec)]
-    assert [subject.name for subject in SUBJECTS if not law.excuse(subject)] == expected
+    assert [subject.name for subject in SPOKEN_OF[law]] == expected
     assert law.promise.endswith(".") and law.cases
 
 
