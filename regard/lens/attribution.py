@@ -96,7 +96,7 @@ def integrated_gradients(
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Leg:
     """A part of the way, what each token adds to each answer on it, and how much of the change that leaves out."""
 
     first: float
@@ -132,7 +132,7 @@ class Way:
             pieces[worst : worst + 1] = [self.integrate_piece(first, middle), self.integrate_piece(middle, last)]
         return torch.stack([piece.values for piece in pieces]).sum(0)
 
-    def integrate_piece(self, first: float, last: float) -> Stretch:
+    def integrate_piece(self, first: float, last: float) -> Leg:
         """A part of the way by a Gauss-Legendre rule."""
         places = (first + (self.nodes + 1) / 2 * (last - first)).to(self.step)
         shares = (self.shares / 2 * (last - first)).to(self.step)
@@ -142,7 +142,7 @@ class Way:
             grads = [torch.einsum("p,ptw->tw", shares, grad) for grad in slopes(scores, vectors)]
         values = (torch.stack(grads) * self.step).sum(-1)  # (answers, time)
         missing = self.score(last) - self.score(first) - values.sum(-1)
-        return Stretch(first, last, values, missing)
+        return Leg(first, last, values, missing)
 
     @torch.no_grad()
     def score(self, place: float) -> Tensor:
