@@ -109,6 +109,14 @@ def test_weights_that_start_alike_get_numbers_of_their_own() -> None:
     assert check(Silent(16), causal=True).broken  # one that is built is tried as it is, and gives nothing but zeros
 
 
+def test_large_numbers_are_rounded_as_large_numbers_are() -> None:
+    mixer = Looking(16)
+    with torch.no_grad():
+        mixer.output.weight *= 1e4
+    trial = check(mixer)
+    assert not trial.broken, trial.tell()
+
+
 def test_what_a_plain_module_does_is_seen_or_said() -> None:
     layer = nn.TransformerEncoderLayer(16, 4, dropout=0.0, batch_first=True)
     rulings = {ruling.law.name: ruling for ruling in check(layer).rulings}
