@@ -19,6 +19,11 @@ from regard.mixers.recurrent import Recurrence, Recurrent
 from tests.laws.gallery import Average, Looking, Plain
 
 
+def describe_id(value: object) -> str:
+    """What a case is called: the same in every process, so without the places of functions in memory."""
+    return getattr(value, "__name__", None) or str(value)
+
+
 class Sized(nn.Module):
     """A module that knows its size."""
 
@@ -58,7 +63,7 @@ def make_spec() -> MixerSpec:
         (nn.Sequential(nn.Linear(48, 64), nn.Linear(64, 48)), 48, 1),
         (nn.Identity(), 16, 1),
     ],
-    ids=str,
+    ids=describe_id,
 )
 def test_what_can_be_tried(thing: Any, width: int, variants: int) -> None:
     """Variants: as it is, and as a decoder and an encoder need it, where that is something else."""
@@ -172,7 +177,7 @@ class Narrow(MixerSpec):
         (nn.Conv1d(4, 4, 3), {}, InputError, r"called with a tensor \(3, 10, 16\), raises RuntimeError"),
         (nn.Bilinear(16, 16, 16), {}, InputError, "raises TypeError: .*input2"),
     ],
-    ids=str,
+    ids=describe_id,
 )
 def test_what_cannot_be_tried_is_told(thing: Any, more: dict[str, Any], error: type[RegardError], told: str) -> None:
     with pytest.raises(error, match=f"(?s){told}") as raised:
