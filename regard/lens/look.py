@@ -62,7 +62,13 @@ class AttentionMap:
 
 
 def look(pipeline: Pipeline, text: str, target: str | None = None, *, names: str | Sequence[str] = "*") -> Look:
-    """What a pipeline's model computes on a text; see `Pipeline.look`."""
+    """What a pipeline's model computes on a text, to be looked at.
+
+    >>> import regard
+    >>> found = regard.look(regard.load("runs/text"), "the cat", names="*.mix.weights")
+    >>> list(found.weights())
+    ['decoder.blocks.0.mix.weights']
+    """
     reading = pipeline.lay_out(text, target)
     return Look(cast(Model, pipeline.model), reading, names, repr(pipeline).strip("<>"))
 
@@ -72,10 +78,11 @@ class Look:
 
     >>> import regard
     >>> look = regard.load("runs/en-fr").look("the cat sleeps", "le chat dort")
-    >>> look.weights("decoder.blocks.0.cross.*")["decoder.blocks.0.cross.weights"].shape  # heads, target, source
-    torch.Size([4, 4, 5])
-    >>> look.predictions()[0].token
-    '▁le'
+    >>> weights = look.weights("decoder.blocks.0.cross.weights")["decoder.blocks.0.cross.weights"]
+    >>> weights.shape == (2, len(look.tokens), len(look.source_tokens))  # heads, target, source
+    True
+    >>> len(look.predictions()) == len(look.tokens)  # each with its log-probability, rank, entropy and alternatives
+    True
     """
 
     def __init__(self, model: Model, reading: Reading, names: str | Sequence[str] = "*", made_by: str = "") -> None:
