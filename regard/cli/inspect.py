@@ -70,6 +70,10 @@ def inspect(
     typed = [*(texts or []), *([] if text is None else [text])]
     if target is not None and len(typed) != 1:
         raise SpecError("--target belongs to one text", f'regard inspect {run} "TEXT" --target "TEXT"')
+    if head != "mean" and (out is not None or as_json or every or analysis is not None):
+        raise SpecError(
+            "--head is for the grid in the terminal; elsewhere all heads are told", "--names PATTERN chooses"
+        )
     if analysis is not None and (out is not None or by_word):
         raise SpecError("--analysis prints to standard output, token by token", "leave out --out and --by-word")
     if out is not None:
@@ -108,7 +112,7 @@ def inspect(
         return
     [look] = ask([one_text(source, out)])
     print(look.save(out, best))
-    if out.suffix == ".html":
+    if out.suffix.lower() == ".html":
         hint(f"open {out} in a browser")
 
 
@@ -138,10 +142,12 @@ def print_analyses() -> None:
 
 def print_look(look: Look, head: str, every: bool, predictions: bool, best: int) -> None:
     """A look for people."""
+    from regard.lens.look import WordLook
     from regard.lens.terminal import draw_grid, draw_predictions, draw_sheet
 
     color, width = may_color(), shutil.get_terminal_size().columns
     if not predictions or look.maps():
         print(draw_sheet(look, color=color, width=width) if every else draw_grid(look, head, color=color, width=width))
     if predictions:
+        look = look.whole if isinstance(look, WordLook) else look  # predictions are of tokens
         print(f"\n{draw_predictions(look, best, width if sys.stdout.isatty() else 1000)}")

@@ -260,9 +260,12 @@ class Model(Visible):
             memory = state.memory
         past = 0 if state is None else state.past
         mask = Mask(rows, time, inputs.valid, past, inputs.tokens.device, inputs.documents)
+        if self.watcher is not None:
+            self.watcher.begin(Sight(self._sights, mask, state is None))
+        if inputs.probe is not None:
+            past_names = frozenset[str]() if state is None else self._early
+            inputs.probe.begin(Sight(self._sights, mask, state is None, past_names))
         probe = join_probes(inputs.probe, self.watcher)
-        if probe is not None:
-            probe.begin(Sight(self._sights, mask, state is None))
         return View(mask, memory, probe, inputs.extras, dtype=self.dtype)
 
     def _recall(self, memory: Memory | Inputs | None, rows: int) -> Memory | None:

@@ -30,6 +30,7 @@ class Sight:
     names: frozenset[str]  # all that can be seen in the model
     mask: Mask | None = None  # where the call's tokens stand
     whole: bool = True  # the call is a whole sequence, and nothing follows
+    past: frozenset[str] = frozenset()  # names that were computed when the state was started, and aren't in this call
 
 
 class Probe:
@@ -94,7 +95,7 @@ class Record(Probe, Mapping[str, Tensor]):
         self.pieces: dict[str, list[Tensor]] = {}
 
     def begin(self, sight: Sight) -> None:
-        insist(self.patterns, sight.names)
+        insist(self.patterns, sight.names, sight.past)
 
     def wants(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.patterns)
@@ -151,21 +152,29 @@ class Edit(Probe):
     @classmethod
     def zero(cls, name: str, *, head: int | None = None, positions: Sequence[int] | None = None) -> Edit:
         """Take a value away: a head (`….context`), what a sublayer adds (`….output`), one position of a stream."""
-        return cls._of(name, _Place(lambda part, _: torch.zeros_like(part), head, positions))
+        return cls._of(name, _Place(lambda part, *_: torch.zeros_like(part), head, positions))
 
     @classmethod
     def scale(
         cls, name: str, factor: float, *, head: int | None = None, positions: Sequence[int] | None = None
     ) -> Edit:
         """Multiply a value."""
-        return cls._of(name, _Place(lambda part, _: part * factor, head, positions))
+        return cls._of(name, _Place(lambda part, *_: part * factor, head, positions))
 
     @classmethod
     def replace(
         cls, name: str, value: Tensor, *, head: int | None = None, positions: Sequence[int] | None = None
     ) -> Edit:
-        """Put a tensor in a value's place; it may be smaller where torch would broadcast it."""
-        return cls._of(name, _Place(lambda part, _: _spread(value, part, name), head, positions))
+        """Put a tensor in a value's place; it may be smaller where torch would broadcast it.
+
+        One that has as many positions as are given has them in the same order.
+        """
+        several = positions is not None and value.dim() > 1 and value.shape[-2] == len(positions)
+
+        def choose(part: Tensor, _: Change, which: list[int]) -> Tensor:
+            return _spread(value[..., which, :] if several else value, part, name)
+
+        return cls._of(name, _Place(choose, head, positions))
 
     @classmethod
     def patch(
@@ -184,7 +193,7 @@ class Edit(Probe):
         missing = [place for place in chosen if not 0 <= place < there]
         if missing:
             raise InputError(f"the other run's {name} has {there} positions, and {missing[0]} is asked for")
-        return cls._of(name, _Place(lambda part, cut: _spread(cut(given), part, name), head, chosen))
+        return cls._of(name, _Place(lambda part, cut, _: _spread(cut(given), part, name), head, chosen))
 
     @classmethod
     def _of(cls, name: str, change: _Place) -> Edit:
@@ -199,7 +208,7 @@ class Edit(Probe):
         return made
 
     def begin(self, sight: Sight) -> None:
-        insist([pattern for pattern, _ in self.edits], sight.names)
+        insist([pattern for pattern, _ in self.edits], sight.names, sight.past)
         self.sight, self.passed = sight, {}
 
     def wants(self, name: str) -> bool:
@@ -218,20 +227,27 @@ class Edit(Probe):
 class _Place:
     """A change of one head, or of some positions, or of all."""
 
-    change: Callable[[Tensor, Change], Tensor]  # given that part, and how the same is cut out of another run's value
+    # given that part, how the same is cut out of another run's value, and which of the positions are in it
+    change: Callable[[Tensor, Change, list[int]], Tensor]
     head: int | None = None
     positions: Sequence[int] | None = None
 
+    def __post_init__(self) -> None:
+        if self.positions is not None and len(set(self.positions)) < len(self.positions):
+            raise InputError(f"positions {list(self.positions)}: one of them is there twice", "each once")
+
     def apply(self, name: str, value: Tensor, sight: Sight, passed: int) -> Tensor:
         if self.head is None and self.positions is None:
-            return self.change(value, lambda other: other)
-        places, absolute = self._places(name, value, sight, passed)
+            return self.change(value, lambda other: other, [])
+        if value.dim() < 3:
+            raise InputError(f"{name} has neither heads nor positions: it is one value a call", "leave both out")
+        places, absolute, which = self._places(name, value, sight, passed)
         heads = self._heads(name, value)
         # heads stand before the positions, which stand before the channels or the keys
         at = (slice(None), places) if heads is None else (slice(None), heads[:, None], places)
         there = (*at[:-1], absolute)
         changed = value.clone()
-        changed[at] = self.change(value[at], lambda other: other.to(value)[there])
+        changed[at] = self.change(value[at], lambda other: other.to(value)[there], which)
         return changed
 
     def _heads(self, name: str, value: Tensor) -> Tensor | None:
@@ -244,8 +260,11 @@ class _Place:
         chosen = range(there or 0) if self.head is None else [self.head]
         return None if there is None else torch.tensor(chosen, device=value.device)
 
-    def _places(self, name: str, value: Tensor, sight: Sight, passed: int) -> tuple[Tensor, Tensor]:
-        """Where the positions that are meant stand in this call's value, and which of the text they are."""
+    def _places(self, name: str, value: Tensor, sight: Sight, passed: int) -> tuple[Tensor, Tensor, list[int]]:
+        """Where the positions that are meant stand in this call's value, which of the text, and of those asked, they are.
+
+        They come in the order in which they were asked for.
+        """
         time, mask = value.shape[-2], sight.mask
         known = stand = torch.arange(time, device=value.device)
         looped = mask is not None and time == 1 and passed < mask.time  # it reports position by position
@@ -256,18 +275,19 @@ class _Place:
             known = every[0]
             stand = known if mask.time == time else known[passed : passed + 1]
         if self.positions is None:
-            return torch.arange(time, device=value.device), stand
+            return torch.arange(time, device=value.device), stand, []
         beyond = [place for place in self.positions if place < 0 or (sight.whole and place not in known)]
         if beyond:
             raise InputError(f"{name} has {len(known)} positions, counted from 0, and {beyond[0]} is asked for")
-        wanted = torch.tensor(list(self.positions), device=value.device)
-        here = torch.isin(stand, wanted).nonzero()[:, 0]
-        return here, stand[here]
+        places = {int(place): at for at, place in enumerate(stand.tolist())}
+        which = [n for n, place in enumerate(self.positions) if place in places]
+        here = torch.tensor([places[self.positions[n]] for n in which], dtype=torch.long, device=value.device)
+        return here, stand[here], which
 
 
 def _by_function(change: Change) -> _Place:
     """A function of the whole value, as a user wrote it."""
-    return _Place(lambda value, _: change(value))
+    return _Place(lambda value, *_: change(value))
 
 
 def _spread(value: Tensor, there: Tensor, name: str) -> Tensor:
@@ -280,12 +300,20 @@ def _spread(value: Tensor, there: Tensor, name: str) -> Tensor:
         ) from None
 
 
-def insist(patterns: Iterable[str], names: Iterable[str]) -> None:
-    """Refuse a name or a pattern that no value has, and say which are near it."""
+def insist(patterns: Iterable[str], names: Iterable[str], past: frozenset[str] = frozenset()) -> None:
+    """Refuse a name or a pattern that no value has, and say which are near it; or one that only `past` values had."""
     known = names if isinstance(names, frozenset) else frozenset(names)
     for pattern in patterns:
-        if pattern not in known and not any(fnmatchcase(name, pattern) for name in known):
+        if pattern in known - past:
+            continue
+        found = [name for name in known if fnmatchcase(name, pattern)]
+        if not found:
             raise InputError(f"nothing here is called {pattern}{_near(pattern, known)}", "model.names() lists all")
+        if past.issuperset(found):
+            raise InputError(
+                f"{pattern} was computed when the state was started, and a step doesn't see it",
+                "with model.watch(probe): around start and the steps",
+            )
 
 
 def _near(pattern: str, names: Iterable[str]) -> str:

@@ -40,3 +40,9 @@ class Visible(nn.Module):
     @cached_property
     def _sights(self) -> frozenset[str]:
         return frozenset(self.names())
+
+    @cached_property
+    def _early(self) -> frozenset[str]:
+        """Those that are computed when a state is started, and not in its steps."""
+        parts = (module for module in self.modules() if isinstance(module, Part))
+        return frozenset(f"{part.path}.{name}" for part in parts for name in part.early)

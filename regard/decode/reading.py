@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tokenizers import decoders
+
 from regard.core.inputs import Inputs
 from regard.data.spelling import spell_tokens
 from regard.data.tokenizer import Tokenizer
@@ -21,11 +23,13 @@ class Strip:
 
     pieces: tuple[str, ...]  # a piece that begins a word begins with ▁, or the rest of a word with ##
     special: tuple[bool, ...]  # which of them are no text: a beginning, an end, a mask
+    spaced: bool = False  # the tokenizer marks spaces, so a piece without a mark goes on
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, numbers: Sequence[int]) -> Strip:
         controls = tokenizer.controls
-        return cls(tuple(spell_tokens(tokenizer, numbers)), tuple(number in controls for number in numbers))
+        spaced = isinstance(tokenizer.engine.decoder, decoders.ByteLevel | decoders.Metaspace)
+        return cls(tuple(spell_tokens(tokenizer, numbers)), tuple(number in controls for number in numbers), spaced)
 
     def __len__(self) -> int:
         return len(self.pieces)

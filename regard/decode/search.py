@@ -24,7 +24,7 @@ from regard.decode.constraints import Duty
 from regard.decode.engine import Beginning, Choice, Engine, Request, Scorer, Turn
 from regard.decode.filters import Context, Demands, rules, shapes
 from regard.decode.filters.filter import FilterSpec
-from regard.errors import SpecError
+from regard.errors import InputError, SpecError
 
 MOST = 200  # tokens of a text that nothing else limits
 
@@ -337,6 +337,8 @@ def choose_weights(scorer: Scorer, attention: bool | str | Sequence[str]) -> tup
         return scorer.alignments if attention else ()
     patterns = [attention] if isinstance(attention, str) else attention
     names = [name for name in scorer.names() if name.startswith("decoder.") and name.endswith("weights")]
+    if not names:
+        raise InputError("nothing in this decoder attends, so there are no weights to keep", "attention=False")
     insist(patterns, names)
     return tuple(name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
 

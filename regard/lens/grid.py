@@ -73,13 +73,14 @@ def labels(pieces: Sequence[str]) -> list[str]:
     return shown
 
 
-def words(pieces: Sequence[str], special: Sequence[bool] = ()) -> list[tuple[int, int]]:
+def words(pieces: Sequence[str], special: Sequence[bool] = (), spaced: bool = False) -> list[tuple[int, int]]:
     """The span of each word: its first piece, and one past its last. Punctuation and special tokens stand alone.
 
-    `special`: which of them are no text; without it, our own special tokens are known by their names.
+    `special`: which of them are no text; without it, our own special tokens are known by their names. `spaced`: a
+    beginning is marked by ▁ where there is a space, also if there is none in these.
     """
     spans: list[tuple[int, int]] = []
-    for n, going_on in enumerate(_going_on(pieces)):
+    for n, going_on in enumerate(_going_on(pieces, spaced)):
         if going_on and not (special and (special[n] or special[n - 1])):
             spans[-1] = (spans[-1][0], n + 1)
         else:
@@ -206,17 +207,19 @@ def join_pieces(pieces: Sequence[str], spans: list[tuple[int, int]]) -> list[str
     return texts
 
 
-def _going_on(pieces: Sequence[str]) -> list[bool]:
+def _going_on(pieces: Sequence[str], spaced: bool = False) -> list[bool]:
     """Whether each piece goes on with the word before it.
 
     Without a single ▁, they are of a tokenizer that marks no beginnings: WordPiece marks the rest of a word by ##.
     """
-    if not any(piece.startswith(START) for piece in pieces):
+    if not spaced and not any(piece.startswith(START) for piece in pieces):
         return [n > 0 and piece.startswith("##") for n, piece in enumerate(pieces)]
     found = [False] * len(pieces)
     for n in range(1, len(pieces)):
         before, piece = pieces[n - 1], pieces[n]
         if piece.startswith(START) or piece in ALONE or before in ALONE:
+            continue
+        if piece[:1].isspace() or before[-1:].isspace():  # a line ends
             continue
         # a bare ▁ takes whatever comes
         found[n] = before == START or not (is_punctuation(piece) or is_punctuation(before))

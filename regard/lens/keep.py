@@ -109,7 +109,7 @@ def make_axes(look: Look, sizes: dict[Axis, int]) -> dict[str, Any]:
         else:
             axes[axis] = {
                 "tokens": list(strip.pieces),
-                "words": [list(span) for span in words(strip.pieces, strip.special)],
+                "words": [list(span) for span in words(strip.pieces, strip.special, strip.spaced)],
             }
     return axes
 

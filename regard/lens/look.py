@@ -24,7 +24,7 @@ from regard.core.model import Model
 from regard.core.probe import Record, insist
 from regard.core.state import Memory
 from regard.decode.pipeline import Pipeline
-from regard.decode.reading import Reading, Strip
+from regard.decode.reading import Output, Reading, Strip
 from regard.errors import InputError
 from regard.lens.grid import join_pieces, words
 
@@ -156,7 +156,7 @@ class Look:
         single = self.logits.dim() == 1
         logits = self.logits[None] if single else self.logits[sorted(reading.targets)]
         logs = logits.log_softmax(-1) if reading.output == "softmax" else torch.nn.functional.logsigmoid(logits)
-        entropies = torch.special.entr(logits.softmax(-1)).sum(-1).tolist()
+        entropies = measure_entropy(logits, reading.output).tolist()
         top = logs.topk(min(best, logs.shape[-1]), -1)
         found = []
         for n, position in enumerate(sorted(reading.targets)):
@@ -301,7 +301,7 @@ class WordLook(Look):
 
     def _spans(self, axis: Axis, size: int) -> list[tuple[int, int]]:
         strip = self.strip(axis)
-        return [(n, n + 1) for n in range(size)] if strip is None else words(strip.pieces, strip.special)
+        return [(n, n + 1) for n in range(size)] if strip is None else words(strip.pieces, strip.special, strip.spaced)
 
     def label(self, axis: Axis, size: int = 0) -> list[str]:
         strip = self.strip(axis)
@@ -325,9 +325,17 @@ def evaluating(model: Model) -> Iterator[None]:
         model.train(training)
 
 
+def measure_entropy(logits: Tensor, output: Output) -> Tensor:
+    """Of all answers, in nats: (…, answers) -> (…); where each stands by itself, the sum of theirs."""
+    if output == "softmax":
+        return torch.special.entr(logits.softmax(-1)).sum(-1)
+    shares = logits.sigmoid()
+    return (torch.special.entr(shares) + torch.special.entr(1 - shares)).sum(-1)
+
+
 def merge_pieces(strip: Strip) -> list[str]:
     """The words that pieces make."""
-    return join_pieces(strip.pieces, words(strip.pieces, strip.special))
+    return join_pieces(strip.pieces, words(strip.pieces, strip.special, strip.spaced))
 
 
 def as_plain(prediction: Prediction) -> dict[str, Any]:

@@ -108,6 +108,7 @@ class MultiHeadAttention(Mixer):
         self.scale = spec.scale or self.size**-0.5
         self.causal = spec.causal or spec.over_memory
         self.recalls = spec.over_memory
+        self.early = ("key", "value") if spec.over_memory else ()
         self.estimates = spec.hard
         self.grows = spec.window is None and not spec.over_memory
         source = spec.memory or width

@@ -49,6 +49,10 @@ def test_predictions_stand_below() -> None:
     assert "DET" in shown
 
 
+def test_predictions_are_of_tokens_though_the_grid_is_of_words() -> None:
+    assert "probability" in inspect(LANGUAGE, TEXT, "--predictions", "--by-word")
+
+
 def test_texts_come_from_standard_input_too() -> None:
     lines = inspect(LANGUAGE, "--json", given="the cat\nthe dog\n").splitlines()
     assert [json.loads(line)["title"] for line in lines] == ["the cat", "the dog"]
@@ -86,6 +90,8 @@ def test_heads_have_their_importance() -> None:
     [
         ([TRANSLATION, TEXT, "--analysis", "gates"], "gate"),
         ([TRANSLATION, TEXT, "--analysis", "nonsense"], "there is no analysis 'nonsense'"),
+        ([TRANSLATION, TEXT, "--head", "9.9", "--json"], "--head is for the grid"),
+        ([TRANSLATION, TEXT, "--head", "9.9", "--all"], "--head is for the grid"),
         ([TRANSLATION, " "], "the text is empty"),
         ([LANGUAGE, TEXT, "--target", "le chat"], "a Writer reads one text"),
         ([LANGUAGE, TEXT, "--head", "0.2"], "layer 0 has 2 heads, counted from 0"),

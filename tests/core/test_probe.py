@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.core.probe import Edit, Record
+from regard.core.probe import Both, Edit, Record
 from regard.errors import InputError
 from regard.mixers.attention import MultiHeadAttention
 from regard.models import preset
@@ -224,3 +224,34 @@ def test_an_edit_that_does_not_fit_is_refused() -> None:
         Edit.patch("decoder.blocks.1.stream", record)
     with pytest.raises(InputError, match="has 6 positions, and 9 is asked for"):
         Edit.patch("decoder.blocks.0.stream", record, positions=[9])
+
+
+@torch.no_grad()
+def test_positions_are_replaced_in_the_order_in_which_they_are_given() -> None:
+    model = preset("gpt2", width=64, depth=1, vocabulary=9).build().eval()
+    rows, record = torch.randn(2, 64), Record("decoder.embedded")
+    edit = Edit.replace("decoder.embedded", rows, positions=[3, 1])
+    model(TOKENS, probe=Both(edit, record))
+    torch.testing.assert_close(record["decoder.embedded"][:, [3, 1]], rows.expand(2, -1, -1))
+    state, stepwise = model.start(2), Record("decoder.embedded")
+    for word in TOKENS.unbind(1):
+        model.step(word, state, probe=Both(edit, stepwise))
+    torch.testing.assert_close(stepwise["decoder.embedded"], record["decoder.embedded"])
+    with pytest.raises(InputError, match="one of them is there twice"):
+        Edit.zero("decoder.embedded", positions=[1, 1])
+
+
+def test_what_a_step_does_not_compute_is_refused_there() -> None:
+    """A memory's keys are projected once, when the state is started."""
+    model = preset("transformer-tiny", depth=1, vocabulary=9).build().eval()
+    state = model.start(2, model.encode(TOKENS))
+    for probe in (Edit.zero("decoder.blocks.0.cross.value"), Record("*.cross.key")):
+        with pytest.raises(InputError, match="computed when the state was started"):
+            model.step(TOKENS[:, 0], state, probe=probe)
+
+
+def test_a_value_of_a_whole_call_has_no_positions() -> None:
+    model = preset("deepseek-tiny", width=64, vocabulary=9).build().eval()
+    name = next(name for name in model.names() if name.endswith(".load"))
+    with pytest.raises(InputError, match="has neither heads nor positions"):
+        model(TOKENS, probe=Edit.scale(name, 0.3, positions=[1]))

@@ -24,7 +24,7 @@ from regard.decode.reading import Reading, Strip
 from regard.decode.translator import Translator
 from regard.decode.writer import Writer
 from regard.errors import InputError
-from regard.lens.look import Look
+from regard.lens.look import Look, measure_entropy
 from regard.mixers import attention
 from regard.models import preset
 from regard.tasks.embedding import Embedder
@@ -174,6 +174,18 @@ def test_bytes_are_spelled_as_letters() -> None:
     look = writer().look("the cät")
     assert "".join(look.tokens[1:]).replace("▁", " ").replace("<C3><A4>", "ä") == "the cät"
     assert look.words[1] == "the"
+
+
+def test_pieces_without_a_space_before_them_go_on() -> None:
+    assert writer().look("unhappily").words == ["[BOS]", "unhappily"]
+    assert [word for word in writer().look("the cat\nsings").words if word.strip()] == ["[BOS]", "the", "cat", "sings"]
+
+
+def test_the_entropy_of_labels_that_stand_by_themselves_is_the_sum_of_theirs() -> None:
+    logits = torch.tensor([0.3, -1.2, 2.0])
+    shares = logits.sigmoid()
+    expected = -(shares * shares.log() + (1 - shares) * (1 - shares).log()).sum()
+    torch.testing.assert_close(measure_entropy(logits, "sigmoid"), expected)
 
 
 def test_a_pattern_that_matches_nothing_names_the_nearest() -> None:
