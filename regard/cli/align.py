@@ -47,6 +47,9 @@ def align_words(
             help="Gold links to measure against: 0-0 1?2 a line (Pharaoh), or sentence, source, target, S or P.",
         ),
     ] = None,
+    turned: Annotated[
+        bool, typer.Option("--turned", help="The gold links have the target's word first, as for the other direction.")
+    ] = False,
     head: Annotated[
         str, typer.Option(metavar="WHICH", help="auto, mean, LAYER or LAYER.HEAD, counted from 0.")
     ] = "auto",
@@ -102,8 +105,18 @@ def align_words(
     check_record(page, [run] if reverse is None else [run, reverse])
     settings = AlignmentSettings(head, step, symmetrize, lexical, learn)  # type: ignore[arg-type]
     chosen, files = check_split(split), data or []
-    outputs, meter = (out, page), ProgressMeter()
-    done = align(run, files, gold, reverse, settings, split=chosen, compare=table, outputs=outputs, meter=meter)
+    done = align(
+        run,
+        files,
+        gold,
+        reverse,
+        settings,
+        split=chosen,
+        turned=turned,
+        compare=table,
+        outputs=(out, page),
+        meter=ProgressMeter(),
+    )
     if page is not None and done.score is None:
         raise InputError("--record writes what was measured, and there are no gold links", "--gold FILE")
     written = out is not None or form is not None or done.score is None
@@ -119,7 +132,7 @@ def align_words(
     elif table:
         print("\n".join(tell_heads(done.heads)), file=sys.stderr)
     if page is not None:
-        record_alignment(page, run, reverse, files, settings, done)
+        record_alignment(page, run, reverse, files, settings, done, turned)
 
 
 def write_links(done: AlignmentReport, form: Format) -> list[str]:

@@ -105,14 +105,16 @@ def align(
     settings: AlignmentSettings | None = None,
     *,
     split: Split | None = None,
+    turned: bool = False,
     compare: bool = False,
     outputs: Sequence[Path | None] = (),
     meter: Meter = SILENT,
 ) -> AlignmentReport:
     """Link the words of files, or of what a run kept for testing; `reverse`: a model of the other direction.
 
-    Gold links come from a file, or from the run's own corpus if that knows them. `compare`: measure every head that
-    could have been chosen. `outputs`: places that will be written to; one that won't do is refused before the work.
+    Gold links come from a file, or from the run's own corpus if that knows them; `turned`: the file has the target's
+    word first. `compare`: measure every head that could have been chosen. `outputs`: places that will be written to;
+    one that won't do is refused before the work.
     """
     settings = settings or AlignmentSettings()
     settings.check()
@@ -121,25 +123,28 @@ def align(
             check_file(path)
     pairs, known = read_pairs(noun, files, split)
     if gold is not None:
-        known = read_gold(gold, [(len(source.spans), len(target.spans)) for source, target in pairs])
-    turned = [(target, source) for source, target in pairs]
-    sides = [AlignedSide.load(noun, pairs)] + ([] if reverse is None else [AlignedSide.load(reverse, turned)])
+        sizes = [(len(source.spans), len(target.spans)) for source, target in pairs]
+        links = read_gold(gold, [(other, one) for one, other in sizes] if turned else sizes)
+        known = [each.turn() for each in links] if turned else links
+    sides = [AlignedSide.load(noun, pairs)]
+    if reverse is not None:
+        sides.append(AlignedSide.load(reverse, [(target, source) for source, target in pairs]))
     aligners = [side.make_aligner(settings, meter) for side in sides]
     total = sum(len(side.fitting) for side in sides)
     with meter.watch("aligning, pairs", total) as advance:
         forward, *others = [side.weigh(aligner, advance) for side, aligner in zip(sides, aligners, strict=True)]
     backward = others[0] if others else None
-    links = []
+    joined: list[Links] = []
     for n in range(len(pairs)):
         if n in forward and (backward is None or n in backward):
-            links.append(link_words(forward[n], None if backward is None else backward[n], settings.join))
+            joined.append(link_words(forward[n], None if backward is None else backward[n], settings.join))
         else:  # a pair that one of the models can't read
-            links.append(frozenset())
+            joined.append(frozenset())
     heads = [HeadScore(candidate, None) for candidate in aligners[0].candidates]
     if compare and known is not None:
         heads = measure_heads(sides[0], aligners[0], known, meter)
-    score = None if known is None else measure_links(links, known)
-    return AlignmentReport(pairs, links, aligners, heads, score, [told for side in sides for told in side.skipped])
+    score = None if known is None else measure_links(joined, known)
+    return AlignmentReport(pairs, joined, aligners, heads, score, [told for side in sides for told in side.skipped])
 
 
 def read_pairs(noun: str, files: Sequence[str], split: Split | None) -> tuple[list[WordedPair], list[GoldLinks] | None]:
@@ -236,9 +241,15 @@ def measure_heads(side: AlignedSide, aligner: Aligner, gold: Sequence[GoldLinks]
 
 
 def record_alignment(
-    page: Path, noun: str, reverse: str | None, files: Sequence[str], settings: AlignmentSettings, done: AlignmentReport
+    page: Path,
+    noun: str,
+    reverse: str | None,
+    files: Sequence[str],
+    settings: AlignmentSettings,
+    done: AlignmentReport,
+    turned: bool = False,
 ) -> None:
-    """Put a row into the page of results: what was measured, beside how the models were trained."""
+    """Put a row into the page of results: what was measured, beside how the models were trained; and one a head."""
     assert done.score is not None
     nouns = [noun] if reverse is None else [noun, reverse]
     runs = [run for run in map(open_run, nouns) if run is not None]
@@ -246,21 +257,42 @@ def record_alignment(
         raise InputError("only what was trained here is recorded", "leave --record out")
     trained = [count_training(run) for run in runs]
     score, names = done.score, [Path(run.folder).name for run in runs]
-    told = ", with a table of word pairs" if settings.lexical else ", attention alone"
+    told = "attention and a table of word pairs" if settings.lexical else "attention alone"
+    how = "rows" if settings.join == "none" else settings.join
     row = {
-        "runs": f"{' + '.join(names)}, {settings.join}{told}",
+        "runs": f"{' + '.join(names)}: {told}, {how}",
         "model": " + ".join(dict.fromkeys(map(name_model, nouns))),
         "trained": " + ".join(f"{seconds / 60:.1f} min, {steps:,} steps" for seconds, steps in trained),
-        "head": " + ".join(f"{aligner.choice.name}, {aligner.choice.step}" for aligner in done.aligners),
+        "head": " + ".join(_name_head(aligner.candidates[0]) for aligner in done.aligners),
         "AER": f"{score.error_rate:.1%} ({score.error_rate_low:.1%} to {score.error_rate_high:.1%})",
         "precision": f"{score.precision:.1%}",
         "recall": f"{score.recall:.1%}",
         "sentences": f"{score.sentences:,}",
         "machine": machine(),
         "command": f"`regard align RUN{' --reverse RUN' if reverse else ''} --symmetrize {settings.join}"
-        f"{'' if settings.lexical else ' --no-lexical'}{' --data TEXT --gold LINKS' if files else ''}`",
+        f"{'' if settings.lexical else ' --no-lexical'}{' --data TEXT --gold LINKS' if files else ''}"
+        f"{' --turned' if turned else ''}`",
     }
-    record(page, f"Word alignment: {Path(files[0]).name if files else runs[0].spec.corpus.kind}", row)
+    title = f"Word alignment: {Path(files[0]).name if files else runs[0].spec.corpus.kind}"
+    record(page, title, row)
+    for head in done.heads:
+        if head.score is not None:
+            label = {"head": f"{names[0]}: {_name_head(head.candidate)}"}
+            record(page, f"{title}, every head", label | _tell_head(head))
+
+
+def _name_head(candidate: HeadCandidate) -> str:
+    return f"{candidate.choice.name}, {candidate.choice.step}"
+
+
+def _tell_head(head: HeadScore) -> dict[str, str]:
+    assert head.score is not None
+    return {
+        "consistency": f"{head.candidate.consistency:.3f}",
+        "AER": f"{head.score.error_rate:.1%}",
+        "precision": f"{head.score.precision:.1%}",
+        "recall": f"{head.score.recall:.1%}",
+    }
 
 
 def check_record(page: Path | None, nouns: Sequence[str]) -> None:

@@ -109,6 +109,14 @@ def test_two_directions_are_joined_and_what_is_written_is_what_was_measured(toy:
     assert again.error_rate < 0.2 and done.stdout.count("head ") == 2
 
 
+def test_gold_links_of_the_other_direction_are_turned(toy: Path) -> None:
+    words = ["--data", str(toy / "toy.fr"), "--data", str(toy / "toy.en"), "--gold", str(toy / "toy.links")]
+    found = json.loads(regard("align", str(toy / "back"), *words, "--turned", "--json").stdout)
+    assert found["error_rate"] < 0.2
+    # adjectives stand on the other side of their nouns, so links that weren't turned are wrong
+    assert json.loads(regard("align", str(toy / "back"), *words, "--json").stdout)["error_rate"] < 1
+
+
 def read_sides(folder: Path) -> list[list[str]]:
     return [(folder / f"toy.{side}").read_text().splitlines() for side in ("en", "fr")]
 
@@ -128,6 +136,17 @@ def test_pairs_from_standard_input_are_linked_line_by_line(toy: Path) -> None:
     drawn = typed(text, "align", str(toy / "there"), "--data", "-", "--format", "text").stdout
     assert any(line.split() == ["red", "rouge"] for line in drawn.splitlines())
     assert max(map(len, drawn.splitlines())) <= 80
+
+
+def test_a_model_that_was_sent_out_and_came_back_links_the_same(toy: Path, tmp_path: Path) -> None:
+    """Its tokenizer puts a frame around a source, and it has no pairs of its own to learn from."""
+    assert regard("export", str(toy / "there"), str(tmp_path / "hf")).returncode == 0
+    words = [*data(toy), "--learn", "0", "--head", "1.1", "--step", "writing", "--symmetrize", "union"]
+    own, imported = (regard("align", str(noun), *words) for noun in (toy / "there", tmp_path / "hf"))
+    assert own.returncode == 0, own.stderr
+    assert own.stdout == imported.stdout and own.stdout.count("\n") == 200
+    alone = regard("align", str(tmp_path / "hf"))
+    assert alone.returncode == 3 and "it came from elsewhere, and kept no pairs" in alone.stderr
 
 
 def test_the_built_in_corpus_has_gold_links_of_its_own(tmp_path: Path) -> None:
