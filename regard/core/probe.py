@@ -261,7 +261,7 @@ class _Place:
         return None if there is None else torch.tensor(chosen, device=value.device)
 
     def _places(self, name: str, value: Tensor, sight: Sight, passed: int) -> tuple[Tensor, Tensor, list[int]]:
-        """Where the positions that are meant stand in this call's value, and in the text; which of those asked they are.
+        """Where the positions that are meant stand in this call's value, and in the text; and which of those asked.
 
         They come in the order in which they were asked for.
         """
