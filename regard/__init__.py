@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from regard.decode.translator import Translator as Translator
     from regard.decode.writer import Writer as Writer
     from regard.errors import RegardError as RegardError
+    from regard.lens.look import Look as Look
+    from regard.lens.look import look as look
     from regard.models import preset as preset
     from regard.runs.convert import export as export
     from regard.runs.convert import save as save
@@ -41,6 +43,7 @@ SURFACE = {
     "Embedder": "regard.tasks.embedding",
     "Ensemble": "regard.decode.ensemble",
     "Filler": "regard.decode.filler",
+    "Look": "regard.lens.look",
     "Model": "regard.core.model",
     "ModelSpec": "regard.core.model",
     "Record": "regard.core.probe",
@@ -55,6 +58,7 @@ SURFACE = {
     "fit": "regard.runs.train",
     "generate": "regard.decode.continuation",
     "load": "regard.runs.load",
+    "look": "regard.lens.look",
     "outline": "regard.core.outline",
     "preset": "regard.models",
     "save": "regard.runs.convert",

@@ -115,6 +115,13 @@ class Busy(RegardError):
     status = 7
 
 
+class BrokenLaw(RegardError):
+    """A mixer that doesn't keep what every mixer promises."""
+
+    code = "law"
+    status = 8
+
+
 class Stopped(RegardError):
     """A signal ended the work; what was done is saved."""
 

@@ -232,8 +232,8 @@ def fault(load: Load, tiny: Tiny, refusal: bool = False) -> str | None:
 @pytest.mark.parametrize(
     ("load", "told"),
     [
-        (lambda _: torch.ones(2**28), "RuntimeError in here"),
-        (lambda _: bytearray(2**30), "MemoryError in here"),
+        (lambda _: torch.ones(2**31), "RuntimeError in here"),
+        (lambda _: bytearray(2**33), "MemoryError in here"),
         (lambda _: time.sleep(9), "Hang in here"),
         (lambda _: sum(1 for _ in iter(int, 1)), "Hang in here"),
         (lambda _: {"a": 1}["b"], "KeyError in here"),

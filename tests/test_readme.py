@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from regard import fit
 from regard.models import presets
 from regard.runs.spec import RunSpec
 from tests.cli.test_cli import regard
@@ -19,10 +21,20 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
 
 
-def test_the_python_runs_from_top_to_bottom() -> None:
+def test_the_python_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is a run, as the pages before have it."""
+    run = {
+        "corpus": {"kind": "en-fr", "train": 60, "validation": 8, "test": 8, "level": "first"},
+        "model": {"kind": "transformer-tiny", "width": 16, "depth": 1, "heads": 4},
+        "batches": {"tokens": 256},
+        "train": {"steps": 1},
+    }
+    monkeypatch.chdir(tmp_path)
+    fit({**run, "device": "cpu", "out": "runs/mine"})
     names: dict[str, Any] = {}
     for block in blocks("python"):
         exec(compile(block, "README.md", "exec"), names)
+    assert (tmp_path / "look.html").exists()
     assert names["look"]["decoder.blocks.3.cross.weights"].shape == (2, 4, 7, 9)
     assert names["best"][0][0].attention.shape == (len(names["best"][0][0].tokens), 9)
 

@@ -82,6 +82,7 @@ class Walk:
             ["resume", there, chance.choice(["model.width=32", "seed=3", "train.ema=0.9", "corpus.train=5", "x=1"])],
             ["average", there, "--last", "2"],
             ["eval", there, "--out", f"{other}/translations.txt", "--record", f"{root}/results.md"],
+            ["report", there, "--samples", "1", "--out", f"{other}/report.html"],
             ["import", place, "--out", other],
             ["export", there, other],
             ["embed", there, "--file", str(root / "config.yaml"), "--index", f"{other}/index"],

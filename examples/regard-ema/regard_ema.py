@@ -85,7 +85,7 @@ class MovingAverage(Mixer):
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         past = state if isinstance(state, AverageState) else None
-        mask, rate = view.mask, self.rate.float().exp()
+        mask, rate = view.mask, self.rate.to(view.precise).exp()
         value = self.value(x) * (-torch.expm1(-rate) / rate).to(x.dtype)
         # no time passes at a pad, so that it changes nothing
         time = rate.expand_as(x) if mask.valid is None else rate * mask.valid[..., None]

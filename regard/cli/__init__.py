@@ -28,8 +28,11 @@ for name in (
     "answer",
     "retrieve",
     "evaluate",
+    "report",
     "align",
     "look",
+    "inspect",
+    "laws",
     "settings",
     "exchange",
 ):  # in the order in which help lists their verbs

@@ -21,7 +21,7 @@ from regard.errors import Doubt, InputError, SpecError
 if TYPE_CHECKING:
     from regard.config import Document
     from regard.data.survey import SplitSurvey
-    from regard.runs.look import Look
+    from regard.runs.look import CorpusLook
 
 T = TypeVar("T")
 INDENT, COLUMN = 2, 15  # of what is told about a split: names, and what stands beside them
@@ -135,7 +135,7 @@ def divide_words(given: list[str]) -> tuple[list[str], list[str]]:
     return [word for word in given if word not in words], words
 
 
-def mend_words(words: list[str], found: Look) -> list[str]:
+def mend_words(words: list[str], found: CorpusLook) -> list[str]:
     """The settings that were typed, each as it was looked at: a doubt may have been settled in another way."""
     from regard.config import assignments, spell_word
 
@@ -156,7 +156,7 @@ def is_run_file(path: str) -> bool:
     return Path(path).suffix in (".yaml", ".yml")
 
 
-def format_look(found: Look) -> Iterator[str]:
+def format_look(found: CorpusLook) -> Iterator[str]:
     """What was seen, as people read it."""
     from regard.runs.look import find_tasks
 
@@ -181,13 +181,13 @@ def format_look(found: Look) -> Iterator[str]:
         yield from tell_examples(part, width)
 
 
-def tell_doubts(found: Look, width: int) -> Iterator[str]:
+def tell_doubts(found: CorpusLook, width: int) -> Iterator[str]:
     for one in found.settled:
         yield from fold(f"doubt: {one.doubt}", width, 0)
         yield from fold(f"looked at as: {one.meaning} ({one.words})", width, INDENT)
 
 
-def describe_reading(found: Look) -> str:
+def describe_reading(found: CorpusLook) -> str:
     """`{kind: tsv, text: 1, label: 0}`: what a run file would say of a reader beside its files."""
     from regard.data.header import spell_settings
     from regard.data.reader import ReaderSpec
@@ -233,7 +233,7 @@ def format_places(places: list[str]) -> str:
     )
 
 
-def tell_left_out(found: Look, split: str, width: int) -> Iterator[str]:
+def tell_left_out(found: CorpusLook, split: str, width: int) -> Iterator[str]:
     """How many entries were left out of a split, and why, with the first places."""
     from regard.data.log import BAD
 
@@ -248,7 +248,7 @@ def tell_left_out(found: Look, split: str, width: int) -> Iterator[str]:
         yield from tell("", f"is it in another encoding? {spell_encoding(found, split)}", width)
 
 
-def spell_encoding(found: Look, split: str) -> str:
+def spell_encoding(found: CorpusLook, split: str) -> str:
     """What to type where a split's lines aren't UTF-8, for files alone or for a run file."""
     from regard.data.log import ENCODING
 

@@ -1,7 +1,7 @@
 """The mixer protocol: everything that moves information between positions obeys it.
 
 (batch, time, width) in, (batch, time, width) out. With a state, a call continues where the last one ended; without
-one, it is a whole sequence. `tests/laws` holds every mixer to what that promises. Documents packed into one row need
+one, it is a whole sequence. `regard laws` holds every mixer to what that promises. Documents packed into one row need
 no care: a mixer gets each in a row of its own, unless it says that it `packs`.
 """
 
@@ -21,7 +21,8 @@ from regard.errors import SpecError
 class Part(nn.Module):
     """A module of ours: it knows its path in the model, what it can report, and how its weights start."""
 
-    names: ClassVar[tuple[str, ...]] = ()  # what a probe can see here
+    names: tuple[str, ...] = ()  # what a probe can see here; of an instance, where that depends on its spec
+    early: tuple[str, ...] = ()  # which of them are computed when a state is started, and not in its steps
     undecayed: ClassVar[tuple[str, ...]] = ()  # its weights that aren't vectors and yet mustn't decay
     before: ClassVar[tuple[str, ...]] = ()  # of a head: what stands before the answer, and another head may take over
     by_label: ClassVar[tuple[str, ...]] = ()  # of a head: what has a row for each label
@@ -54,6 +55,7 @@ class Mixer(Part):
     alone: bool = False  # True: a position needs nothing of those before it, so there is nothing to remember
     packs: ClassVar[bool] = False  # True: it keeps a row's documents apart itself, by the mask's table
     accumulates: ClassVar[str] = ""  # what it adds up over many positions, and so keeps in single precision at least
+    estimates: bool = False  # True: its gradient isn't the slope of what it computes, as where a choice is hard
     leaves_final: ClassVar[bool] = False  # True: its state, at the end of a source, is worth handing on
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:

@@ -6,15 +6,14 @@ nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Never, Self, cast
 
 import torch
 from pydantic import model_validator
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.core.block import Sublayer, forgetful
 from regard.core.blueprint import blueprint
@@ -23,15 +22,16 @@ from regard.core.inputs import Extras, Inputs
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, Part
 from regard.core.padding import Valid, check_valid
-from regard.core.probe import Probe, join_probes
+from regard.core.probe import Probe, Sight, join_probes
 from regard.core.spec import HeadSpec, InitSpec, Spec, build_optional
 from regard.core.stack import Stack, StackSpec
 from regard.core.state import Group, Memory, Progress
 from regard.core.view import View
+from regard.core.visible import Visible
 from regard.errors import InputError, SpecError
 
 
-class Model(nn.Module):
+class Model(Visible):
     """Tokens (or images) to logits.
 
     >>> import regard, torch
@@ -47,23 +47,10 @@ class Model(nn.Module):
         super().__init__()
         self.spec = spec
         self.encoder, self.decoder, self.head = encoder, decoder, head
-        self.watcher: Probe | None = None  # there only within `watch`
         for path, module in self.named_modules():
             if isinstance(module, Part):
                 # a mixer goes by its sublayer's name: decoder.blocks.3.cross, not ….cross.inner
                 module.path = path.removesuffix(".inner")
-
-    @contextmanager
-    def watch(self, probe: Probe) -> Iterator[None]:
-        """Let a probe see every call of the model within, beside a call's own.
-
-        For whoever hands the model to others and must not depend on what they pass on: a task can't forget it.
-        """
-        before, self.watcher = self.watcher, probe
-        try:
-            yield
-        finally:
-            self.watcher = before
 
     def encode(
         self, tokens: Tensor | Inputs, valid: Valid = None, *, probe: Probe | None = None, **strange: Never
@@ -127,7 +114,8 @@ class Model(nn.Module):
             memory = memory.serve(rows)
         elif self.encoder is not None:
             raise InputError("this model translates from a memory", "start(rows, encode(source))")
-        view = View(Mask(rows, 0, device=self.device), memory=memory, room=room, dtype=self.dtype)
+        mask = Mask(rows, 0, device=self.device)
+        view = View(mask, memory=memory, probe=self.watcher, room=room, dtype=self.dtype)
         return Progress(blocks=stack.start(rows, view), memory=memory)
 
     def step(
@@ -155,6 +143,13 @@ class Model(nn.Module):
     def advance(self, inputs: Tensor | Inputs, state: Progress) -> Tensor:
         """Feed a chunk, (rows, time), and move the state on; the features of all of it: (rows, time, width)."""
         return self._read(Inputs.of(inputs), state)[0]
+
+    def rerun(self, stack: Literal["encoder", "decoder"], number: int, x: Tensor, inputs: Inputs) -> Tensor:
+        """One block again, from what entered it: (batch, time, width). For whoever asks for more of a call later."""
+        main = self.encoder if stack == "encoder" else self.decoder
+        if main is None:
+            raise InputError(f"this model has no {stack}")
+        return main.rerun(number, x, self._view(main, inputs))
 
     def _read(self, inputs: Inputs, state: Progress) -> tuple[Tensor, View]:
         stack = self._steppable()
@@ -251,7 +246,7 @@ class Model(nn.Module):
         y = self.head(x, view)
         if view.mask.documents is not None and y.dim() < x.dim():
             raise InputError("the head gives one answer a row, and these rows pack documents", "one document a row")
-        return y
+        return view.see("head", "logits", y)
 
     def _view(self, stack: Stack, inputs: Inputs, state: Progress | None = None) -> View:
         rows, time = stack.measure(inputs)
@@ -265,7 +260,13 @@ class Model(nn.Module):
             memory = state.memory
         past = 0 if state is None else state.past
         mask = Mask(rows, time, inputs.valid, past, inputs.tokens.device, inputs.documents)
-        return View(mask, memory, join_probes(inputs.probe, self.watcher), inputs.extras, dtype=self.dtype)
+        if self.watcher is not None:
+            self.watcher.begin(Sight(self._sights, mask, state is None))
+        if inputs.probe is not None:
+            past_names = frozenset[str]() if state is None else self._early
+            inputs.probe.begin(Sight(self._sights, mask, state is None, past_names))
+        probe = join_probes(inputs.probe, self.watcher)
+        return View(mask, memory, probe, inputs.extras, dtype=self.dtype)
 
     def _recall(self, memory: Memory | Inputs | None, rows: int) -> Memory | None:
         """What the rows of a call look at, read by the encoder now if it wasn't before."""

@@ -26,6 +26,8 @@ SPACING = 4  # of scattered positions, when a model is used
 class Stack(Part):
     """Inputs to hidden vectors: (batch, time, width)."""
 
+    names = ("embedded", "features")  # what enters the first block, and what leaves the last norm
+
     def __init__(
         self,
         embedding: nn.Module,
@@ -55,10 +57,8 @@ class Stack(Part):
         return rows, time
 
     def forward(self, inputs: Tensor, view: View, state: Group | None = None) -> Tensor:
-        view.bias = self.bias
-        if self.scatter:
-            view.scattered = scatter_positions(view, self.scatter, self.training)
-        x = self.embedding(inputs, view)
+        self._share_positions(view)
+        x = view.see(self.path, "embedded", self.embedding(inputs, view))
         states = state.parts if state is not None else (None,) * len(self.blocks)
         layers = [x]
         for block, part in zip(self.blocks, states, strict=True):
@@ -71,7 +71,19 @@ class Stack(Part):
                 layers.append(x)
         if self.blend is not None:
             x = self.blend(layers)
-        return x if self.norm is None else self.norm(x)
+        return view.see(self.path, "features", x if self.norm is None else self.norm(x))
+
+    def rerun(self, number: int, x: Tensor, view: View) -> Tensor:
+        """One block alone, from what entered it."""
+        self._share_positions(view)
+        found: Tensor = self.blocks[number](x, view)
+        return found
+
+    def _share_positions(self, view: View) -> None:
+        """Let all blocks see the positions that belong to the stack."""
+        view.bias = self.bias
+        if self.scatter:
+            view.scattered = scatter_positions(view, self.scatter, self.training)
 
     @staticmethod
     def _thrifty(block: nn.Module, x: Tensor, view: View) -> Tensor:

@@ -88,10 +88,15 @@ class View:
 
     def watcher(self, path: str, *names: str) -> See | None:
         """A function that reports a value under `path.name`, or None when nobody wants any of these names."""
-        probe = self.probe
-        if probe is None or not any(probe.wants(f"{path}.{name}") for name in names):
+        if self.probe is None or not any(self.probe.wants(f"{path}.{name}") for name in names):
             return None
-        return lambda name, value: probe(f"{path}.{name}", value)
+        return lambda name, value: self.see(path, name, value)
+
+    def see(self, path: str, name: str, value: Tensor) -> Tensor:
+        """Report one value, if somebody wants it; what comes back is used."""
+        if self.probe is None or not self.probe.wants(f"{path}.{name}"):
+            return value
+        return self.probe(f"{path}.{name}", value)
 
     def recall(self, path: str) -> Memory:
         """The memory, which must be there."""

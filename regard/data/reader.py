@@ -210,7 +210,8 @@ class SentenceReader(ReaderSpec):
 def choose_reader(form: Form, names: Sequence[str]) -> ReaderSpec:
     """The reader that a user means by the names of some files, asked of every reader of that form."""
     kinds = [kind for kind in ReaderSpec.kinds.values() if issubclass(kind, ReaderSpec) and form in kind.list_forms()]
-    if not kinds:
+    known = "; ".join(filter(None, (kind.describe_files() for kind in kinds)))
+    if not known:
         raise InputError(f"{form} can't be read from files", "leave --data out")
     if len(names) == 1 and (
         Path(names[0]).is_dir() or (names[0].lower().endswith(".zip") and Path(names[0]).is_file())
@@ -220,5 +221,4 @@ def choose_reader(form: Form, names: Sequence[str]) -> ReaderSpec:
     for kind in sorted(kinds, key=lambda kind: (ANY in kind.suffixes, bool(kind.gives))):
         if (found := kind.take(names, form)) is not None:
             return found
-    known = "; ".join(filter(None, (kind.describe_files() for kind in kinds)))
     raise DataError(f"{', '.join(names) or 'no file'}: no reader of {form} takes such files", f"known: {known}")

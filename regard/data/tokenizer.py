@@ -27,6 +27,7 @@ from tokenizers import Tokenizer as Engine
 
 from regard.core.spec import FileName, Rate, Size, Spec
 from regard.data.given import check_text, check_texts
+from regard.data.rewriting import insist_on_size
 from regard.errors import DataError, InputError
 
 PAD, UNKNOWN, BEGIN, END = "[PAD]", "[UNK]", "[BOS]", "[EOS]"
@@ -262,8 +263,7 @@ class Tokenizer:
         """Texts, special tokens left out."""
         if any(isinstance(row, int) for row in rows):
             raise InputError("one list of numbers, and a list of such lists is expected", "decode([numbers])")
-        found: list[str] = self.engine.decode_batch([list(row) for row in rows], skip_special_tokens=True)
-        return found
+        return list(self.engine.decode_batch([list(row) for row in rows], skip_special_tokens=True))
 
     @cached_property
     def cutter(self) -> Cutter | None:
@@ -297,9 +297,10 @@ class Tokenizer:
         numbers = sorted(engine.get_vocab().values())
         if numbers != list(range(len(numbers))):
             raise DataError(f"{name}: its {len(numbers)} pieces aren't numbered from 0 to {len(numbers) - 1}")
-        strange = sorted(set(_kinds(json.loads(content))) - KINDS)
-        if strange:
+        tree = json.loads(content)
+        if strange := sorted(set(_kinds(tree)) - KINDS):
             raise DataError(f"{name}: {strange[0]} isn't a part of our tokenizers")
+        insist_on_size(engine, tree, name)
         return cls(engine, dropout).named()
 
 
@@ -328,10 +329,8 @@ def parse_engine(content: bytes, name: str) -> Engine:
         raise DataError(f"{name}: not a tokenizer: {error}") from None
 
 
-KINDS = {
-    *("Sequence", "NFC", "Lowercase", "Metaspace", "WhitespaceSplit", "Punctuation", "Split", "ByteLevel"),
-    *("Fuse", "WordPiece", "BPE", "Unigram", "WordLevel", "Replace"),
-}
+KINDS = {"Sequence", "NFC", "Lowercase", "Metaspace", "WhitespaceSplit", "Punctuation", "Split", "ByteLevel", "Fuse"}
+KINDS |= {"WordPiece", "BPE", "Unigram", "WordLevel", "Replace"}
 
 
 def _kinds(tree: Any) -> Iterator[str]:

@@ -8,8 +8,8 @@ scores is a request's own affair: a beam is widened and re-ordered, a sample is 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -27,6 +27,9 @@ class Scorer(Protocol):
     @property
     def alignments(self) -> tuple[str, ...]:
         """Names of the weights over a memory, for a probe to see."""
+
+    def names(self) -> tuple[str, ...]:
+        """All that a probe can see."""
 
     @property
     def device(self) -> torch.device: ...
@@ -59,11 +62,12 @@ class StepScores:
 
     logits: Tensor  # (rows, vocabulary)
     own: Tensor  # (rows, vocabulary), the same as log-probabilities
-    seen: Tensor | None  # (rows, 1, source), what the last tokens looked at: the mean of all heads
+    seen: Mapping[str, Tensor]  # by name, what the last tokens looked at: (rows, heads, 1, keys)
 
     def at(self, rows: slice | Tensor) -> StepScores:
         """Those of some rows."""
-        return StepScores(self.logits[rows], self.own[rows], None if self.seen is None else self.seen[rows])
+        seen = {name: weights[rows] for name, weights in self.seen.items()}
+        return StepScores(self.logits[rows], self.own[rows], seen)
 
 
 @dataclass
@@ -76,7 +80,7 @@ class Turn:
     context: Context  # what was written so far, and for whom
     logs: Tensor  # (rows, written), the model's own log-probabilities of that
     held: int  # positions that the state holds
-    seen: Tensor | None = None  # (rows, 1, source), what the last token looked at
+    seen: Mapping[str, Tensor] = field(default_factory=dict)  # what the last token looked at, by the names it watches
 
     @property
     def written(self) -> int:
@@ -104,7 +108,7 @@ class Turn:
 class Request:
     """Rows that come together and write in step; whoever makes one says how they begin and what they choose."""
 
-    looks = False  # whether it wants to know what each token looks at in the memory
+    watched: tuple[str, ...] = ()  # names of the weights that it wants to know of each token
 
     def __init__(self, owners: Sequence[int], rules: Sequence[Filter]) -> None:
         self.owners, self.rules = list(owners), rules  # whom each row belongs to, as the rules know them
@@ -140,7 +144,7 @@ class Seat:
         scores = own
         for rule in request.rules:
             scores = rule(scores, context)
-        seen = given.seen if request.looks else None  # a neighbour may have asked for it
+        seen = {name: given.seen[name] for name in request.watched}  # a neighbour may have asked for more
         choice = request.choose(Turn(own, scores, request.rules, context, self.logs, self.held, seen))
         self.owners, self.afresh = [self.owners[row] for row in choice.rows], choice.afresh
         index = torch.tensor(choice.rows, dtype=torch.long, device=own.device)
@@ -210,7 +214,7 @@ class Engine:
     def _advance(self, state: State, seats: Sequence[Seat]) -> list[State]:
         """Read the tokens that were chosen last, and let each request choose again."""
         tokens = torch.cat([seat.tokens[:, -1] for seat in seats])
-        scores = self._score(tokens, state, any(seat.request.looks for seat in seats))
+        scores = self._score(tokens, state, [name for seat in seats for name in seat.request.watched])
         first, kept = 0, list[int]()
         for seat in seats:
             last = first + len(seat.owners)
@@ -225,19 +229,19 @@ class Engine:
     def _read(self, seat: Seat) -> list[State]:
         """Start a request: read what comes first, once for all the rows that share it, and let the request choose."""
         start = seat.request.start(self.scorer, seat.tokens)
-        scores = self._score(start.unread, start.state, seat.request.looks)
+        scores = self._score(start.unread, start.state, seat.request.watched)
         given, seat.held = start.unread.shape
         fan = len(seat.owners) // given
         if fan > 1:
             scores = scores.at(torch.arange(given, device=self.scorer.device).repeat_interleave(fan))
         return self._keep(start.state, [row // fan for row in seat.ask(scores)])
 
-    def _score(self, tokens: Tensor, state: State, looks: bool) -> StepScores:
+    def _score(self, tokens: Tensor, state: State, watched: Sequence[str]) -> StepScores:
         """Read tokens, (rows,) or (rows, time), and score what may follow."""
-        record = Record(*self.scorer.alignments) if looks else None
+        record = Record(*dict.fromkeys(watched)) if watched else None
         logits = self.scorer.step(tokens, state, probe=record).float()
-        maps = [] if record is None else [record[name].mean(1)[:, -1:] for name in record]
-        return StepScores(logits, logits.log_softmax(-1), torch.stack(maps).mean(0) if maps else None)
+        seen = {} if record is None else {name: record[name][:, :, -1:] for name in record}
+        return StepScores(logits, logits.log_softmax(-1), seen)
 
     def _keep(self, state: State, rows: list[int]) -> list[State]:
         """The rows of a state that go on, if any do."""

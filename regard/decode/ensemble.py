@@ -46,6 +46,10 @@ class Ensemble:
     def alignments(self) -> tuple[str, ...]:
         return self.models[0].alignments
 
+    def names(self) -> tuple[str, ...]:
+        """What a probe can see: the first model."""
+        return self.models[0].names()
+
     def parameter_count(self) -> int:
         """Weights of all the models."""
         return sum(model.parameter_count() for model in self.models)

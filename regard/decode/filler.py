@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, overload
 
 import torch
 
+from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.data.given import list_texts
+from regard.data.spelling import spell_tokens
 from regard.data.tokenizer import MASK, Tokenizer
-from regard.decode.pipeline import Pipeline
+from regard.decode.pipeline import Pipeline, refuse_target
+from regard.decode.reading import Reading, Strip
 from regard.errors import InputError, SpecError
 
 
@@ -62,14 +66,30 @@ class Filler(Pipeline):
         found = [self._fill(each, best) for each in list_texts(text)]
         return found[0] if isinstance(text, str) else found
 
-    @torch.no_grad()
-    def _fill(self, text: str, best: int) -> Filled:
-        tokenizer, network = self.tokenizer, self.model
+    def lay_out(self, text: str, target: str | None = None) -> Reading:
+        """A text whose masks are to be guessed; without one, each position is asked for its own token."""
+        refuse_target(self, target)
+        row = self._read(text)
+        masks: dict[int, int | None] = {place: None for place, token in enumerate(row) if token == self.tokenizer.mask}
+        strip = Strip.of(self.tokenizer, row)
+        if all(strip.special) and not masks:
+            raise InputError(f"there is nothing to look at in {text!r}: it has no tokens", "a text with words")
+        own = {place: token for place, token in enumerate(row) if not strip.special[place]}
+        inputs = Inputs.pad([row], self.tokenizer.pad)
+        return Reading(inputs, strip, targets=masks or own, spell=partial(spell_tokens, self.tokenizer), text=text)
+
+    def _read(self, text: str) -> list[int]:
+        tokenizer = self.tokenizer
         mask = needs_mask(tokenizer, "this model's tokenizer")
         own = str(tokenizer.engine.id_to_token(mask))
         cut = tokenizer.obey(text.replace(MASK, own), [mask])
-        row = tokenizer.wrap(cut, ((tokenizer.begin,), (tokenizer.end,)), self.foreign)
-        places = [place for place, token in enumerate(row) if token == mask]
+        return tokenizer.wrap(cut, ((tokenizer.begin,), (tokenizer.end,)), self.foreign)
+
+    @torch.no_grad()
+    def _fill(self, text: str, best: int) -> Filled:
+        tokenizer, network = self.tokenizer, self.model
+        row = self._read(text)
+        places = [place for place, token in enumerate(row) if token == tokenizer.mask]
         if not places:
             raise InputError(f"there is no {MASK} in {text[:60]!r}", f'"the {MASK} cat"')
         logits = network(torch.tensor([row], device=network.device))[0]

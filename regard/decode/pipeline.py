@@ -4,16 +4,21 @@ command that uses it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from regard.core.model import Model
 from regard.core.spec import Spec
 from regard.data.tokenizer import Tokenizer
 from regard.decode.ensemble import Ensemble
+from regard.decode.reading import Reading
+from regard.errors import InputError
+
+if TYPE_CHECKING:
+    import regard
 
 KEEPING = ("save", "save_pretrained", "push_to_hub")  # what others call writing a model to a folder
 
@@ -32,6 +37,24 @@ class Pipeline:
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer] | None:
         """Of what it reads and of what it writes; the same one twice where there is one; None: it has none."""
         return None
+
+    def lay_out(self, text: str, target: str | None = None) -> Reading:
+        """What the model reads of a text, and what each position is to answer."""
+        raise InputError(f"a {type(self).__name__} reads no text, so there is none to look at", ".model(…, probe=…)")
+
+    def look(self, text: str, target: str | None = None, *, names: str | Sequence[str] = "*") -> regard.Look:
+        """What the model computes on a text, to be looked at; `target`: what it is to write, for one that translates.
+
+        `names`: patterns of what the look is about. Nothing is computed before it is asked for.
+
+        >>> import regard
+        >>> look = regard.load("runs/en-fr").look("the cat sleeps", names="*.cross.weights")
+        >>> list(look.weights())
+        ['decoder.blocks.0.cross.weights']
+        """
+        import regard
+
+        return regard.look(self, text, target, names=names)
 
     @classmethod
     def command(cls, noun: str | Path) -> str:
@@ -65,3 +88,11 @@ class Pipeline:
                 "its network is kept by .model.save(FOLDER); for other programs, in a shell: regard export RUN FOLDER"
             )
         return f"it has {', '.join(f'.{verb}(…)' for verb in self.verbs) or '.model, its network'}"
+
+
+def refuse_target(pipeline: Pipeline, target: str | None) -> None:
+    """For those that read one text: a second one would be passed over in silence."""
+    if target is not None:
+        raise InputError(
+            f"a {type(pipeline).__name__} reads one text, and a target is given too", "a target is for translators"
+        )

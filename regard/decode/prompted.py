@@ -33,6 +33,9 @@ class Prompted:
         """None: there is no memory to look at."""
         return ()
 
+    def names(self) -> tuple[str, ...]:
+        return self.model.names()
+
     @property
     def device(self) -> torch.device:
         return self.model.device

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from regard.core.probe import insist
 from regard.core.spec import Count, Positive, Rate, Size, Spec
 from regard.decode.beam import Candidate, best, in_groups, owing
 from regard.decode.constraints import Duty
 from regard.decode.engine import Beginning, Choice, Engine, Request, Scorer, Turn
 from regard.decode.filters import Context, Demands, rules, shapes
 from regard.decode.filters.filter import FilterSpec
-from regard.errors import SpecError
+from regard.errors import InputError, SpecError
 
 MOST = 200  # tokens of a text that nothing else limits
 
@@ -120,7 +123,8 @@ class Hypothesis:
     tokens: list[int]
     log_probabilities: list[float]  # the model's own, token by token
     score: float
-    attention: Tensor | None = None  # (tokens, source), each row sums to 1
+    attention: Tensor | None = None  # (tokens, source), the mean of all heads over the source; each row sums to 1
+    weights: dict[str, Tensor] = field(default_factory=dict)  # by name (heads, tokens, keys), along its own ancestry
     met: bool = True  # every required word is there
     cut: bool = False  # the limit ended it, where the model would have gone on
 
@@ -134,9 +138,11 @@ def beam_search(
     settings: Search | None = None,
     demands: Demands | None = None,
     *,
-    attention: bool = False,
+    attention: bool | str | Sequence[str] = False,
 ) -> list[list[Hypothesis]]:
-    """For each sentence its best hypotheses, best first; `attention`: with what each token looked at, if it does.
+    """For each sentence its best hypotheses, best first.
+
+    `attention`: with what each token looked at in the source, if it does; or patterns of other weights to keep.
 
     `end`: the token that ends a sentence, or several; the first is the one that a limit writes.
 
@@ -165,7 +171,7 @@ class BeamBatch(Request):
         ends: tuple[int, ...],
         settings: Search,
         demands: Demands,
-        attention: bool,
+        attention: bool | str | Sequence[str],
     ) -> None:
         self.scorer, self.memory, self.begin, self.ends, self.settings = scorer, memory, begin, ends, settings
         self.counts_read, self.closing = demands.counts_read, demands.closing
@@ -178,12 +184,13 @@ class BeamBatch(Request):
         super().__init__(owners, rules(settings, demands, self.limits, ends))
         self.shapes = shapes(settings)
         self.attention = attention
-        self.looks = (attention or settings.coverage > 0) and bool(scorer.alignments)
+        self.kept = choose_weights(scorer, attention)
+        self.watched = tuple(dict.fromkeys([*self.kept, *(scorer.alignments if settings.coverage > 0 else ())]))
         self.generators = [torch.Generator().manual_seed(settings.seed * 1_000_003 + n) for n in range(sentences)]
         self.finished: list[list[Hypothesis]] = [[] for _ in range(sentences)]
         self.sums = torch.zeros(len(owners), device=scorer.device)  # what the search has added up
         self.duties = [Duty.of(required[owner]) for owner in owners]  # the words that each row still owes
-        self.seen: Tensor | None = None  # (rows, written, source)
+        self.seen: dict[str, Tensor] = {}  # what the rows looked at so far: (rows, heads, written, keys)
 
     def check(self, required: Sequence[Sequence[Sequence[int]]]) -> None:
         """Refuse what this search can't keep to."""
@@ -209,9 +216,9 @@ class BeamBatch(Request):
         """For each sentence its best hypotheses, best first."""
         ranked = [sorted(found, key=lambda item: (item.met, item.score), reverse=True) for found in self.finished]
         answer = [found[: self.settings.best] for found in ranked]
-        if not self.attention:
-            for hypothesis in (item for found in answer for item in found):
-                hypothesis.attention = None
+        for hypothesis in (item for found in answer for item in found):
+            hypothesis.attention = hypothesis.attention if self.attention is True else None
+            hypothesis.weights = {name: hypothesis.weights[name] for name in self.kept}
         return answer
 
     def start(self, scorer: Scorer, written: Tensor) -> Beginning:
@@ -227,13 +234,13 @@ class BeamBatch(Request):
 
     def choose(self, turn: Turn) -> Choice:
         """Score what ends, let finished sentences go, and go on with the others."""
-        if turn.seen is not None:
-            self.seen = join_attention(self.seen, turn.seen)
+        for name, weights in turn.seen.items():
+            self.seen[name] = join_weights(self.seen.get(name), weights, name in self.scorer.alignments)
         choice = (self.draw if self.settings.sample else self.widen)(turn)
         self.duties = [self.duties[row] for row in choice.rows]
         if any(not duty.done for duty in self.duties):
             self.duties = [duty.after(token) for duty, token in zip(self.duties, choice.tokens.tolist(), strict=True)]
-        self.seen = None if self.seen is None else self.seen[choice.rows]
+        self.seen = {name: weights[choice.rows] for name, weights in self.seen.items()}
         return choice
 
     def draw(self, turn: Turn) -> Choice:
@@ -300,7 +307,10 @@ class BeamBatch(Request):
         logs = [*turn.logs[row].tolist(), float(turn.own[row, token])]
         # at the limit nothing but the end is left: it is a cut unless the model wanted to end there too
         cut = len(tokens) > self.limits[owner] and int(turn.own[row].argmax()) not in self.ends
-        seen = None if self.seen is None else self.seen[row]
+        fixed = self.scorer.alignments  # a source's keys stay, whoever looked at them
+        weights = {name: seen[row] if name in fixed else trim_keys(seen[row]) for name, seen in self.seen.items()}
+        over = [weights[name].mean(0) for name in fixed if name in weights]
+        seen = torch.stack(over).mean(0) if over else None
         open_end = (
             self.counts_read and not self.closing and len(tokens) > self.limits[owner]
         )  # it has no end of its own
@@ -308,7 +318,7 @@ class BeamBatch(Request):
         if self.settings.coverage and seen is not None:
             looked = seen.sum(0)
             score += self.settings.coverage * float(looked[looked > 0].clamp(max=1.0).log().sum())
-        self.finished[owner].append(Hypothesis(tokens, logs, score, seen, self.duties[row].done, cut))
+        self.finished[owner].append(Hypothesis(tokens, logs, score, seen, weights, self.duties[row].done, cut))
 
     def is_settled(self, sentence: int, total: float, length: int) -> bool:
         """Whether no live hypothesis can enter the best: a sum only falls, and the norm is largest at full length."""
@@ -321,9 +331,33 @@ class BeamBatch(Request):
         return total / norm <= scores[wanted - 1]
 
 
-def join_attention(before: Tensor | None, now: Tensor) -> Tensor:
-    """What a step looked at, after the steps before: (rows, written, source).
+def choose_weights(scorer: Scorer, attention: bool | str | Sequence[str]) -> tuple[str, ...]:
+    """The names of the weights that hypotheses are to carry."""
+    if isinstance(attention, bool):
+        return scorer.alignments if attention else ()
+    patterns = [attention] if isinstance(attention, str) else attention
+    names = [name for name in scorer.names() if name.startswith("decoder.") and name.endswith("weights")]
+    if not names:
+        raise InputError("nothing in this decoder attends, so there are no weights to keep", "attention=False")
+    insist(patterns, names)
+    return tuple(name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
 
-    The first step is read alone, so it knows how long the sources are; neighbours with longer ones may come later.
+
+def join_weights(before: Tensor | None, now: Tensor, fixed: bool) -> Tensor:
+    """What a step looked at, after the steps before: (rows, heads, written, keys).
+
+    `fixed`: the keys are a source's. The first step is read alone, so it knows how many there are; neighbours with
+    longer sources may come later. Else they grow, and neighbours with longer texts may come and go.
     """
-    return now if before is None else torch.cat((before, now[..., : before.shape[-1]]), 1)
+    if before is None:
+        return now
+    if fixed:
+        return torch.cat((before, now[..., : before.shape[-1]]), 2)
+    keys = max(before.shape[-1], now.shape[-1])
+    return torch.cat([F.pad(part, (0, keys - part.shape[-1])) for part in (before, now)], 2)
+
+
+def trim_keys(weights: Tensor) -> Tensor:
+    """Without the keys at the end that no token of the row had: (heads, written, keys)."""
+    used = weights.amax((0, 1)).nonzero()
+    return weights[..., : int(used.max()) + 1 if len(used) else 0]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, overload
 
 import torch
@@ -12,12 +12,14 @@ import torch
 from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.data.given import check_texts, list_texts
+from regard.data.spelling import spell_tokens
 from regard.data.tokenizer import Tokenizer
 from regard.decode.ensemble import Ensemble
 from regard.decode.filters import Demands, special_tokens
 from regard.decode.generation import Generation
 from regard.decode.pipeline import Pipeline
 from regard.decode.prompted import Prompted
+from regard.decode.reading import Reading, Strip
 from regard.decode.search import Hypothesis, Search, beam_search
 from regard.errors import InputError, RegardError
 
@@ -34,7 +36,8 @@ class Translation:
     log_probabilities: list[float]  # the model's own, token by token
     score: float
     source_tokens: list[str]
-    attention: list[list[float]] | None = None  # (tokens, source tokens), each row sums to 1
+    attention: list[list[float]] | None = None  # (tokens, source tokens), the mean of all heads; each row sums to 1
+    weights: dict[str, list[list[list[float]]]] | None = None  # by name: (heads, tokens, source tokens)
     met: bool = True  # every required word is there
     cut: Cut | None = None  # what ended it where the model would have gone on: its source's length, or another limit
 
@@ -162,10 +165,18 @@ class Translator(Pipeline):
             found |= dict(zip(group, answers, strict=True))
         return (found[n] for n in range(len(texts)))
 
-    @torch.no_grad()
     def _search(
         self, sources: list[list[int]], settings: Search, wishes: Wishes | None, attention: bool
     ) -> list[list[Translation]]:
+        answers, reasons = self._find(sources, settings, wishes, attention)
+        rows = zip(sources, answers, reasons, strict=True)
+        return [self._told(source, found, reason) for source, found, reason in rows]
+
+    @torch.no_grad()
+    def _find(
+        self, sources: list[list[int]], settings: Search, wishes: Wishes | None, attention: bool
+    ) -> tuple[list[list[Hypothesis]], list[Cut]]:
+        """The best hypotheses of each source, and what it is that limits each."""
         inputs = Inputs.pad([self.read(source) for source in sources], self.source.pad)
         memory = self.scorer.encode(inputs.to(self.scorer.device))
         if settings.max_tokens is None:
@@ -190,8 +201,7 @@ class Translator(Pipeline):
             demands,
             attention=attention,
         )
-        rows = zip(sources, answers, limits, strict=True)
-        return [self._told(source, found, reason) for source, found, (_, reason) in rows]
+        return answers, [reason for _, reason in limits]
 
     def _limit(self, length: int, settings: Search) -> tuple[int, Cut]:
         """The most tokens of a translation, by those of its source, and what it is that allows no more."""
@@ -202,6 +212,39 @@ class Translator(Pipeline):
             if room < most:
                 return max(1, room), "context"
         return most, "source" if settings.max_tokens is None else "maximum"
+
+    def lay_out(self, text: str, target: str | None = None) -> Reading:
+        """A source, and a target that is given or that the model writes now; each position writes the next token."""
+        if not isinstance(self.model, Model):
+            raise InputError(
+                "several models answer together here, and one is looked into at a time", "load one of them"
+            )
+        [source] = self.source.encode([text.strip()])
+        if not source:
+            raise InputError(f"there is nothing to look at in {text!r}: it has no tokens", "a text with words")
+        if target is None:
+            [[best]] = self._find([source], self.settings({}), None, False)[0]
+            wanted = best.tokens
+        else:
+            [row] = self.target.encode([target.strip()])
+            opening = [] if self.generation.opening is None else [self.generation.opening]
+            wanted = [*opening, *row, self.target.end]
+        read = self.read(source)
+        given = [self.begin, *wanted[:-1]]
+        memory: Inputs | None = Inputs.pad([read], self.source.pad)
+        if isinstance(self.scorer, Prompted):  # the source without its end is the beginning of its own text
+            given, memory = [*read[:-1], *given], None
+        first = len(given) - len(wanted)
+        inputs = replace(Inputs.pad([given], self.target.pad), memory=memory)
+        return Reading(
+            inputs,
+            Strip.of(self.target, given),
+            None if memory is None else Strip.of(self.source, read),
+            Strip.of(self.target, [*given[1 : first + 1], *wanted]),
+            {first + place: token for place, token in enumerate(wanted)},
+            partial(spell_tokens, self.target),
+            text=text,
+        )
 
     def settings(self, given: Mapping[str, Any]) -> Search:
         """A search with what is given; where nothing is, as the model's own files say, or a beam of five."""
@@ -235,6 +278,7 @@ class Translator(Pipeline):
                 item.score,
                 pieces,
                 None if item.attention is None else item.attention[:, : len(pieces)].tolist(),
+                {name: seen[..., : len(pieces)].tolist() for name, seen in item.weights.items()} or None,
                 item.met,
                 reason if item.cut else None,
             )

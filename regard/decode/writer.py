@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Literal, overload
 
 import torch
 from torch import Tensor
 
+from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.data.given import check_text, check_texts, list_texts
+from regard.data.spelling import spell_tokens
 from regard.data.tokenizer import Tokenizer
 from regard.decode.engine import Beginning, Choice, Engine, Request, Scorer, Turn
 from regard.decode.filters import Context, Demands, rules, shapes, special_tokens
 from regard.decode.generation import Generation
-from regard.decode.pipeline import Pipeline
+from regard.decode.pipeline import Pipeline, refuse_target
+from regard.decode.reading import Reading, Strip
 from regard.decode.search import MOST, Search
 from regard.errors import InputError
 
@@ -264,6 +268,21 @@ class Writer(Pipeline):
             # a prompt for a model from elsewhere may be in its chat format, whose turns are special tokens
             return self.tokenizer.obey(prompt, self.tokenizer.controls, framed=True)
         return [self.tokenizer.begin, *self.tokenizer.encode([prompt])[0]]
+
+    def lay_out(self, text: str, target: str | None = None) -> Reading:
+        """A text, each position of which predicts the next token; the last one predicts what nobody wrote yet."""
+        refuse_target(self, target)
+        tokens = self.read(text)
+        if len(tokens) < 2 and not text:
+            raise InputError("there is nothing to look at: the text is empty", "a text with words")
+        targets: dict[int, int | None] = dict(enumerate(tokens[1:]))
+        return Reading(
+            Inputs.pad([tokens], self.tokenizer.pad),
+            Strip.of(self.tokenizer, tokens),
+            targets=targets | {len(tokens) - 1: None},
+            spell=partial(spell_tokens, self.tokenizer),
+            text=text,
+        )
 
     def room(self, prompt: int, maximum: int) -> int:
         """Positions to allocate ahead."""

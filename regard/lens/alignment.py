@@ -48,7 +48,7 @@ class WordedText:
     @classmethod
     def split(cls, text: str) -> WordedText:
         """The words that spaces divide: links in files count those."""
-        return cls(text, tuple(found.span() for found in re.finditer(r"\S+", text)))
+        return cls(text, tuple(found.span() for found in re.finditer(r"[^ \t\r\n\f\v]+", text)))
 
     @classmethod
     def locate(cls, text: str, words: Sequence[str]) -> WordedText:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 History = Sequence[Mapping[str, Any]]
+AttentionTable = tuple[Sequence[str], Sequence[str], Sequence[Sequence[float]]]  # columns, rows, weights
 Groups = Mapping[str, Mapping[str, float | None]]
 
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "exact": "exact matches", "accuracy": "accuracy"}
@@ -98,6 +99,41 @@ def heatmap_figure(
     scale.ax.tick_params(length=0, labelsize=10, labelcolor=GREY)
     if title:
         figure.suptitle(title, fontsize=14, parse_math=False)
+    return figure
+
+
+def maps_figure(maps: Mapping[str, AttentionTable], title: str = "") -> Figure:
+    """One map as `heatmap_figure` draws it; several as a sheet, each with its name, in rows of up to eight.
+
+    Words stand beside the maps as long as there are few. Each map's colors go from no weight to its own largest.
+    """
+    if not maps:
+        raise InputError("there is no map to draw")
+    if len(maps) == 1:
+        [(name, (columns, rows, weights))] = maps.items()
+        return heatmap_figure(columns, rows, weights, f"{title}\n{name}" if title else name)
+    across = min(8, len(maps))
+    down = math.ceil(len(maps) / across)
+    longest = max(max(len(columns), len(rows)) for columns, rows, _ in maps.values())
+    worded = longest <= 16
+    inches = 1.1 + 0.14 * longest if worded else 1.6
+    figure = _figure(0.5 + inches * across, 0.8 + inches * down)
+    places = figure.subplots(down, across, squeeze=False).flatten()
+    for axes in places[len(maps) :]:
+        axes.set_axis_off()
+    for axes, (name, (columns, rows, weights)) in zip(places, maps.items(), strict=False):
+        check(columns, rows, weights)
+        axes.imshow([list(row) for row in weights], cmap="magma", vmin=0, vmax=max(map(max, weights)) or 1)
+        axes.set_title(name, fontsize=8, color=GREY, parse_math=False)
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0, labelsize=6)
+        axes.set_xticks([], [])
+        axes.set_yticks([], [])
+        if worded:
+            axes.set_xticks(range(len(columns)), labels(columns), rotation=90, parse_math=False)
+            axes.set_yticks(range(len(rows)), labels(rows), parse_math=False)
+    if title:
+        figure.suptitle(title, fontsize=12, parse_math=False)
     return figure
 
 
@@ -252,13 +288,23 @@ def _figure(width: float, height: float) -> Figure:
     return figure
 
 
+def encode_figure(figure: Figure, kind: str) -> bytes:
+    """A figure as the bytes of a file: png or svg."""
+    from matplotlib import rc_context
+
+    content = io.BytesIO()
+    with rc_context({"svg.hashsalt": "regard"}):  # the same figure is the same file
+        about = {"Date": None} if kind == "svg" else {}
+        figure.savefig(content, format=kind, dpi=RESOLUTION, bbox_inches="tight", pad_inches=0.15, metadata=about)
+    return content.getvalue()
+
+
 def _save(figure: Figure, path: Path) -> None:
     """Write beside, then put in place: who looks finds the old file or the new one."""
-    content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=RESOLUTION, bbox_inches="tight", pad_inches=0.15)
+    content = encode_figure(figure, "png")
     aside = path.with_name(f"{path.name}.tmp-{os.getpid()}")
     try:
-        aside.write_bytes(content.getvalue())
+        aside.write_bytes(content)
         os.replace(aside, path)
     except OSError as error:
         raise DiskError(f"{path}: {error.strerror}") from error

@@ -69,15 +69,19 @@ def labels(pieces: Sequence[str]) -> list[str]:
     for piece, going_on in zip(pieces, _going_on(pieces), strict=True):
         text = piece.removeprefix(START).removeprefix("##" if going_on else "") or piece
         text = "".join("␣" if sign.isspace() else sign if sign.isprintable() else "�" for sign in text)
-        shown.append(f"-{text}" if going_on and not _is_punctuation(piece) else text)
+        shown.append(f"-{text}" if going_on and not is_punctuation(piece) else text)
     return shown
 
 
-def words(pieces: Sequence[str]) -> list[tuple[int, int]]:
-    """The span of each word: its first piece, and one past its last. Punctuation and special tokens stand alone."""
+def words(pieces: Sequence[str], special: Sequence[bool] = (), spaced: bool = False) -> list[tuple[int, int]]:
+    """The span of each word: its first piece, and one past its last. Punctuation and special tokens stand alone.
+
+    `special`: which of them are no text; without it, our own special tokens are known by their names. `spaced`: a
+    beginning is marked by ▁ where there is a space, also if there is none in these.
+    """
     spans: list[tuple[int, int]] = []
-    for n, going_on in enumerate(_going_on(pieces)):
-        if going_on:
+    for n, going_on in enumerate(_going_on(pieces, spaced)):
+        if going_on and not (special and (special[n] or special[n - 1])):
             spans[-1] = (spans[-1][0], n + 1)
         else:
             spans.append((n, n + 1))
@@ -97,7 +101,7 @@ def by_word(
         [sum(sum(row[left:right]) for row in weights[top:bottom]) / (bottom - top) for left, right in across]
         for top, bottom in down
     ]
-    return _join(columns, across), _join(rows, down), merged
+    return join_pieces(columns, across), join_pieces(rows, down), merged
 
 
 def check(columns: Sequence[str], rows: Sequence[str], weights: Sequence[Sequence[float]]) -> None:
@@ -194,7 +198,7 @@ def _shorten(label: str, width: int) -> str:
     return label if cell_len(label) <= most else set_cell_size(label, most - 1).rstrip() + "…"
 
 
-def _join(pieces: Sequence[str], spans: list[tuple[int, int]]) -> list[str]:
+def join_pieces(pieces: Sequence[str], spans: list[tuple[int, int]]) -> list[str]:
     """Words without the marks of their pieces."""
     texts = []
     for first, last in spans:
@@ -203,23 +207,26 @@ def _join(pieces: Sequence[str], spans: list[tuple[int, int]]) -> list[str]:
     return texts
 
 
-def _going_on(pieces: Sequence[str]) -> list[bool]:
+def _going_on(pieces: Sequence[str], spaced: bool = False) -> list[bool]:
     """Whether each piece goes on with the word before it.
 
     Without a single ▁, they are of a tokenizer that marks no beginnings: WordPiece marks the rest of a word by ##.
     """
-    if not any(piece.startswith(START) for piece in pieces):
+    if not spaced and not any(piece.startswith(START) for piece in pieces):
         return [n > 0 and piece.startswith("##") for n, piece in enumerate(pieces)]
     found = [False] * len(pieces)
     for n in range(1, len(pieces)):
         before, piece = pieces[n - 1], pieces[n]
         if piece.startswith(START) or piece in ALONE or before in ALONE:
             continue
+        if piece[:1].isspace() or before[-1:].isspace():  # a line ends
+            continue
         # a bare ▁ takes whatever comes
-        found[n] = before == START or not (_is_punctuation(piece) or _is_punctuation(before))
+        found[n] = before == START or not (is_punctuation(piece) or is_punctuation(before))
     return found
 
 
-def _is_punctuation(piece: str) -> bool:
+def is_punctuation(piece: str) -> bool:
+    """Whether a piece has signs and no letters."""
     text = piece.removeprefix(START)
     return bool(text) and all(unicodedata.category(sign).startswith("P") for sign in text)

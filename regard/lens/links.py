@@ -82,7 +82,7 @@ def measure_links(found: Sequence[Set[Link]], gold: Sequence[GoldLinks], seed: i
         high,
         precision,
         recall,
-        _over(2 * precision * recall, precision + recall),
+        2 * precision * recall / (precision + recall) if precision + recall else 0.0,
         int(links),
         int(sure),
         sum(len(true.possible) for true in gold),
@@ -93,6 +93,10 @@ def measure_links(found: Sequence[Set[Link]], gold: Sequence[GoldLinks], seed: i
 def _error_rate(sums: Any) -> float:
     links, sure, right, allowed = sums
     return 1 - _over(right + allowed, links + sure)
+
+
+def _is_number(cell: str) -> bool:
+    return cell.isascii() and cell.isdigit()
 
 
 def _over(part: float, whole: float) -> float:
@@ -167,7 +171,7 @@ def read_gold(path: Path, sizes: Sequence[tuple[int, int]]) -> list[GoldLinks]:
         raise DataError(f"{path}: {told}", "check the path") from None
     lines = lines[:-1] if lines and not lines[-1] else lines
     first = next((line.split() for line in lines if line.strip()), [])
-    shared = len(first) in (3, 4) and all(cell.isdigit() for cell in first[:3])
+    shared = len(first) in (3, 4, 5) and all(_is_number(cell) for cell in first[:3])
     read = _read_shared_task if shared else _read_pharaoh
     return read([line.removesuffix("\r") for line in lines], path, sizes)
 
@@ -199,15 +203,17 @@ def _read_shared_task(lines: Sequence[str], path: Path, sizes: Sequence[tuple[in
         if not cells:
             continue
         place = f"{path}:{number}"
-        well = len(cells) in (3, 4) and all(cell.isdigit() for cell in cells[:3]) and cells[3:] in ([], ["S"], ["P"])
-        if not well:
+        numbered = len(cells) >= 3 and all(_is_number(cell) for cell in cells[:3])
+        if not numbered or not re.fullmatch(
+            r"|[SP]|(?:[SP] )?\d*\.?\d+", " ".join(cells[3:])
+        ):  # a confidence is passed over
             raise DataError(f"{place}: {line.strip()!r} isn't a link", "sentence, source word, target word, S or P")
         sentence, here, there = (int(cell) - 1 for cell in cells[:3])
         if not 0 <= sentence < len(sizes):
             raise DataError(f"{place}: it is of sentence {sentence + 1}, and there are {len(sizes)} pairs of sentences")
         _check_place((here, there), sizes[sentence], place, 1)
         possible[sentence].add((here, there))
-        if cells[3:] != ["P"]:
+        if cells[3:4] != ["P"]:
             sure[sentence].add((here, there))
     last = max((n for n, links in enumerate(possible, 1) if links), default=0)
     if last < len(sizes):

@@ -97,7 +97,7 @@ class Attention(MixerSpec):
 class MultiHeadAttention(Mixer):
     """softmax(q kᵀ / √size) v for each head, side by side, then projected."""
 
-    names = ("weights",)
+    names = ("query", "key", "value", "weights", "context")  # all but `weights` leave the fused kernel in place
     packs = True
 
     def __init__(self, spec: Attention, width: int) -> None:
@@ -108,6 +108,8 @@ class MultiHeadAttention(Mixer):
         self.scale = spec.scale or self.size**-0.5
         self.causal = spec.causal or spec.over_memory
         self.recalls = spec.over_memory
+        self.early = ("key", "value") if spec.over_memory else ()
+        self.estimates = spec.hard
         self.grows = spec.window is None and not spec.over_memory
         source = spec.memory or width
         self.query = Dense(width, self.heads * self.size, bias=spec.bias)
@@ -128,7 +130,9 @@ class MultiHeadAttention(Mixer):
         query = self.position.rotate(self.split(self.query(x), self.query_norm), view)
         key = self.position.rotate(self.split(self.key(x), self.key_norm), view)
         value = self.split(self.value(x))
-        see = view.watcher(self.path, *self.names)
+        query, key = view.see(self.path, "query", query), view.see(self.path, "key", key)
+        value = view.see(self.path, "value", value)
+        see = view.watcher(self.path, "weights")
         # a first chunk without pads is a whole sequence, so the kernel's causal flag serves there too
         whole = state is None or (state.length == 0 and mask.valid is None)
         seen = state.extend((key, value), mask) if isinstance(state, Slots) else None
@@ -144,7 +148,7 @@ class MultiHeadAttention(Mixer):
             if see and seen.ring:
                 see = report_by_position(see, seen.positions(), mask.total)
             y = self.attend(query, keys, values, seen.allowed, bias, False, see)
-        return self.output(y.transpose(1, 2).flatten(2))
+        return self.output(view.see(self.path, "context", y).transpose(1, 2).flatten(2))
 
     def bias(self, view: View, queries: Tensor, keys: Callable[[], Tensor], label: Hashable) -> Tensor | None:
         """What positions add to the scores, this layer's own and the stack's; computed once a call for equal keys."""
@@ -159,29 +163,34 @@ class MultiHeadAttention(Mixer):
     def look_back(self, x: Tensor, view: View, state: State | None) -> Tensor:
         """Over a memory, whose keys and values are computed once; the rows that share it stand side by side."""
         memory = view.recall(self.path)
-        key, value = state.tensors if isinstance(state, Shared) else self.project(memory.states)
+        key, value = state.tensors if isinstance(state, Shared) else self.project(memory.states, view)
         if state is not None:
             state.advance(view.mask)
         query = self.split(self.query(memory.fold(x)), self.query_norm)
-        see = view.watcher(self.path, *self.names)
-        if see and memory.fan > 1:
-            see = report_by_row(see, memory.fan)
-        y = self.attend(query, key, value, memory.allowed, None, False, see)
+        report = view.watcher(self.path, "query", "weights", "context")
+        if report is None:
+            y = self.attend(query, key, value, memory.allowed, None, False, None)
+        else:
+            report = report_by_row(report, memory.fan) if memory.fan > 1 else report
+            see = report if view.watcher(self.path, "weights") else None
+            y = self.attend(report("query", query), key, value, memory.allowed, None, False, see)
+            y = report("context", y)
         return memory.unfold(self.output(y.transpose(1, 2).flatten(2)))
 
     def start(self, rows: int, view: View) -> State | None:
         if self.spec.over_memory:
             memory = view.recall(self.path)
-            return Shared(tensors=self.project(memory.states), fan=memory.fan)
+            return Shared(tensors=self.project(memory.states, view), fan=memory.fan)
         if not self.causal:
             return None
         room = min(max(view.room, 1), self.spec.window or view.room or 1)
         shape = (rows, self.kv_heads, room, self.size)
         return Slots(tensors=(view.zeros(*shape), view.zeros(*shape)), window=self.spec.window)
 
-    def project(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """A memory's keys and values, head by head."""
-        return self.split(self.key(states), self.key_norm), self.split(self.value(states))
+    def project(self, states: Tensor, view: View) -> tuple[Tensor, Tensor]:
+        """A memory's keys and values, head by head; they are reported here, where they are computed once."""
+        key, value = self.split(self.key(states), self.key_norm), self.split(self.value(states))
+        return view.see(self.path, "key", key), view.see(self.path, "value", value)
 
     def split(self, x: Tensor, norm: nn.Module | None = None) -> Tensor:
         """(batch, time, heads * size) -> (batch, heads, time, size)"""

@@ -1,7 +1,7 @@
 """Recurrent decoders that attend: before the cell (Bahdanau et al. 2015) or after it (Luong et al. 2015).
 
 Input feeding makes a step need the last step's attention, so this is one mixer with its loop inside. Where nothing is
-fed back, all steps run through the fused cell and all queries attend at once.
+fed back, all steps run through the fused cell and all queries attend at once, unless somebody looks into the cell.
 
 Cost: time O(n · memory), one position after the other; state O(1), and the memory's keys.
 """
@@ -21,7 +21,7 @@ from regard.core.spec import Rate, Size
 from regard.core.state import Memory, Shared, State
 from regard.core.view import View
 from regard.mixers.recurrent import Bridge, Start
-from regard.parts.cell import Carry, Cell, Kind
+from regard.parts.cell import SIGHTS, Carry, Cell, Kind, Watched
 from regard.parts.score import Additive, ScoreSpec, weigh
 
 
@@ -68,12 +68,13 @@ class AttentiveState(State):
 
 
 class AttentiveRecurrence(Mixer):
-    names = ("weights",)
     recalls = True
 
     def __init__(self, spec: Attentive, width: int) -> None:
         super().__init__()
         self.spec, self.width = spec, width
+        self.names = ("query", "weights", "context", *SIGHTS[spec.cell])
+        self.estimates = spec.hard
         memory = spec.memory or width
         before = spec.when == "before"
         inputs = width + memory * before + width * spec.feed
@@ -89,17 +90,22 @@ class AttentiveRecurrence(Mixer):
         memory = view.recall(self.path)
         now = state if isinstance(state, AttentiveState) else self.start(view.mask.rows, view)
         see = view.watcher(self.path, *self.names)
-        looped = self.spec.when == "before" or self.spec.feed
-        y = (self.loop if looped else self.at_once)(x, view, memory, now, see)
+        cell = self.cell.watched(self.path, view)
+        if self.spec.when == "before" or self.spec.feed or isinstance(cell, Watched):
+            y = self.loop(cell, x, view, memory, now, see)
+        else:
+            y = self.at_once(x, view, memory, now, see)
         now.advance(view.mask)
         return y
 
-    def loop(self, x: Tensor, view: View, memory: Memory, state: AttentiveState, see: See | None) -> Tensor:
+    def loop(
+        self, cell: Cell | Watched, x: Tensor, view: View, memory: Memory, state: AttentiveState, see: See | None
+    ) -> Tensor:
         """Position by position; a pad moves nothing."""
         valid, outputs = view.mask.valid, []
         for time in range(x.shape[1]):
             positions = view.positions[:, time : time + 1]
-            y, carry = self.tick(x[:, time], positions, memory, state, see)
+            y, carry = self.tick(cell, x[:, time], positions, memory, state, see)
             fed = y if self.spec.feed else None
             if valid is not None:
                 real = valid[:, time]
@@ -110,10 +116,18 @@ class AttentiveRecurrence(Mixer):
                     fed = torch.where(real[:, None], fed, state.fed)
             state.carry, state.fed = carry, fed
             outputs.append(y)
+        if isinstance(cell, Watched):
+            cell.report()
         return torch.stack(outputs, 1)
 
     def tick(
-        self, x: Tensor, positions: Tensor, memory: Memory, state: AttentiveState, see: See | None
+        self,
+        cell: Cell | Watched,
+        x: Tensor,
+        positions: Tensor,
+        memory: Memory,
+        state: AttentiveState,
+        see: See | None,
     ) -> tuple[Tensor, Carry]:
         """One position: (rows, width) to the same, and what the cell carries on."""
         fed = [] if state.fed is None else [state.fed]
@@ -121,9 +135,9 @@ class AttentiveRecurrence(Mixer):
             hidden = state.carry[0][:, -1]
             query = torch.cat((hidden, x), -1) if self.spec.query == "both" else hidden
             context = self.attend(query[:, None], positions, memory, state, see)[:, 0]
-            hidden, carry = self.cell.step(torch.cat((x, context, *fed), -1), state.carry)
+            hidden, carry = cell.step(torch.cat((x, context, *fed), -1), state.carry)
             return self.read(hidden, context, x), carry
-        hidden, carry = self.cell.step(torch.cat((x, *fed), -1), state.carry)
+        hidden, carry = cell.step(torch.cat((x, *fed), -1), state.carry)
         return self.read(hidden, self.attend(hidden[:, None], positions, memory, state, see)[:, 0]), carry
 
     def at_once(self, x: Tensor, view: View, memory: Memory, state: AttentiveState, see: See | None) -> Tensor:
@@ -137,7 +151,9 @@ class AttentiveRecurrence(Mixer):
     def attend(
         self, query: Tensor, positions: Tensor, memory: Memory, state: AttentiveState, see: See | None
     ) -> Tensor:
-        """The weighted mean of the memory: (rows, queries, memory's width)."""
+        """The weighted mean of the memory: (rows, queries, memory's width). There is one head."""
+        if see:
+            query = see("query", query[:, None])[:, 0]
         positions = memory.fold(positions.expand(query.shape[:2]))
         scores = memory.unfold(self.score(memory.fold(query), *state.keys.tensors, positions))  # (rows, queries, keys)
         valid = memory.valid
@@ -145,8 +161,9 @@ class AttentiveRecurrence(Mixer):
             valid = valid.repeat_interleave(memory.fan, 0)[:, None]
         weights = weigh(scores, valid, self.spec.hard).to(memory.states.dtype)
         if see:
-            weights = see("weights", weights[:, None])[:, 0]  # one head
-        return memory.unfold(memory.fold(weights) @ memory.states)
+            weights = see("weights", weights[:, None])[:, 0]
+        context = memory.unfold(memory.fold(weights) @ memory.states)
+        return see("context", context[:, None])[:, 0] if see else context
 
     def read(self, *vectors: Tensor) -> Tensor:
         """tanh(W [hidden; context]), or the larger of each pair (Bahdanau's maxout)."""

@@ -72,7 +72,7 @@ class Latent(MixerSpec):
 
 
 class LatentAttention(Mixer):
-    names = ("weights",)
+    names = ("query", "latent", "weights", "context")  # keys and values are rebuilt from the latent
     packs = True
     grows = True
 
@@ -95,18 +95,19 @@ class LatentAttention(Mixer):
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         mask = view.mask
         turn = self.position.rotate(self.turn(x)[:, None], view)[:, 0]
-        held = (self.latent_norm(self.latent(x)), turn)  # (batch, time, rank) and (batch, time, rotary)
+        latent = view.see(self.path, "latent", self.latent_norm(self.latent(x)))
+        held = (latent, turn)  # (batch, time, rank) and (batch, time, rotary)
         whole = state is None or (state.length == 0 and mask.valid is None)
         seen = state.extend(held, mask) if isinstance(state, Slots) else None
         if whole or seen is None:
-            allowed, causal = mask.table(True, None, explicit=view.watcher(self.path, *self.names) is not None), True
+            allowed, causal = mask.table(True, None, explicit=view.watcher(self.path, "weights") is not None), True
         else:
             (latent, turn), allowed, causal = seen.tensors, seen.allowed, False
             held = (latent, turn)
         few = state is not None and mask.time == 1
         attend = self.attend_latents if few else self.attend_rebuilt
         y = attend(self.queries(x, view), held, allowed, causal and allowed is None, view)
-        return self.output(y.transpose(1, 2).flatten(2))
+        return self.output(view.see(self.path, "context", y).transpose(1, 2).flatten(2))
 
     def queries(self, x: Tensor, view: View) -> Parts:
         """Content and rotary parts: (batch, heads, time, size) and (batch, heads, time, rotary)."""
@@ -114,7 +115,12 @@ class LatentAttention(Mixer):
             x = self.query_norm(self.query_latent(x))
         query = self.query(x).unflatten(-1, (self.spec.heads, -1)).transpose(1, 2)
         content, turned = query.split((self.spec.size, self.spec.rotary), -1)
-        return content, self.position.rotate(turned, view)
+        turned = self.position.rotate(turned, view)
+        see = view.watcher(self.path, "query")
+        if see is not None:
+            query = see("query", torch.cat((content, turned), -1))
+            content, turned = query.split((self.spec.size, self.spec.rotary), -1)
+        return content, turned
 
     def attend_rebuilt(self, query: Parts, held: Parts, allowed: Tensor | None, causal: bool, view: View) -> Tensor:
         """Rebuild every head's keys and values, then attend as usual."""
@@ -138,7 +144,7 @@ class LatentAttention(Mixer):
     ) -> Tensor:
         """(batch, heads, queries, the value's size)"""
         dropout = self.spec.dropout if self.training else 0.0
-        see = view.watcher(self.path, *self.names)
+        see = view.watcher(self.path, "weights")
         if see is not None:
             return openly(query, key, value, allowed, None, self.scale, dropout, see)
         shared = key.shape[1] == 1 and query.shape[1] > 1

@@ -1,15 +1,15 @@
 """Recurrence: one vector carried from position to position (Elman 1990; LSTM 1997; GRU 2014), in either direction.
 
-A whole sequence runs through torch's fused kernel, and so does a step. Pads are packed away, so each row ends at its
-own last token. A skip connection in time gives a step the output of k steps ago too, so that a gradient reaches far
-back in few steps (Lin et al. 1996; Zhang et al. 2016).
+A whole sequence runs through torch's fused kernel, and so does a step; somebody watching: the same recurrence, in the
+open. Pads are packed away, so each row ends at its own last token. A skip connection in time gives a step the output of
+k steps ago too, so that a gradient reaches far back in few steps (Lin et al. 1996; Zhang et al. 2016).
 
 Cost: time O(n), one position after the other; state O(1).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import torch
@@ -22,7 +22,7 @@ from regard.core.spec import Rate, Size, divides
 from regard.core.state import State
 from regard.core.view import View
 from regard.errors import InputError, SpecError
-from regard.parts.cell import Carry, Cell, Kind
+from regard.parts.cell import SIGHTS, Carry, Cell, Kind, Values, reverse, show
 
 Start = Literal["zeros", "final", "bridge", "mean"]
 
@@ -90,6 +90,31 @@ class RecurrentState(State):
         return stacked.unflatten(2, (-1, self.directions)).flatten(3)
 
 
+@dataclass(frozen=True)
+class Passage:
+    """All that a recurrence reads in one call; each row's real tokens come first."""
+
+    x: Tensor  # (rows, time, inputs)
+    carry: Carry
+    lengths: Tensor | None  # (rows,); None: there are no pads, or none that matter
+    impulse: Tensor | None  # (rows, time, layers * directions * size); None: nobody looks inside
+    earlier: Tensor | None = None
+
+    def turn(self) -> Passage:
+        """The same from the end to the beginning."""
+        impulse = None if self.impulse is None else reverse(self.impulse, self.lengths)
+        return replace(self, x=reverse(self.x, self.lengths), impulse=impulse)
+
+    def part(self, apart: bool, size: int) -> tuple[Passage, Passage]:
+        """What each of two directions reads: all of the channels, or its own half of them where they stay `apart`."""
+        left, right = self.x.chunk(2, -1) if apart else (self.x, self.x)
+        ahead, back = (tuple(piece[:, side::2] for piece in self.carry) for side in (0, 1))
+        first = second = None
+        if self.impulse is not None:
+            first, second = (side.flatten(2) for side in self.impulse.unflatten(-1, (-1, 2, size)).unbind(3))
+        return Passage(left, ahead, self.lengths, first), Passage(right, back, self.lengths, second)
+
+
 class Bridge(nn.Module):
     """The first hidden vectors of a decoder, from what the encoder left: copied, bridged, or averaged."""
 
@@ -129,12 +154,18 @@ class Bridge(nn.Module):
 
 
 class Recurrence(Mixer):
-    names = ("hidden",)
+    """What it reports is (batch, layers * directions, time, size), the directions of a layer side by side.
+
+    `hidden`: what each layer gives; what a probe makes of the last layer's is the output. `impulse`: zeros, which are
+    added to the hidden vectors within the recurrence. The gates and an LSTM's cell can be seen, and not changed.
+    """
+
     leaves_final = True
 
     def __init__(self, spec: Recurrent, width: int) -> None:
         super().__init__()
         self.spec = spec
+        self.names = SIGHTS[spec.cell]
         self.causal = spec.direction == "forward"
         self.directions = 2 if spec.direction in ("both", "apart") else 1
         size = width // self.directions
@@ -159,46 +190,87 @@ class Recurrence(Mixer):
         loose = mask.valid is None or (state is None and self.causal and mask.trailing)
         lengths = None if loose else mask.counts
         earlier = state.earlier if isinstance(state, RecurrentState) else None
-        y, carry = self.run(mask.align(x), carry, lengths, earlier)
+        see = view.watcher(self.path, *self.names)
+        impulse = self.ask_impulse(view, carry) if see else None
+        values, carry = self.run(Passage(mask.align(x), carry, lengths, impulse, earlier))
+        y = values["hidden"]
+        if impulse is not None:  # in the open, the lower layers' stand before the last one's
+            y = y[..., -self.directions * self.size :]
         if isinstance(state, RecurrentState):
             state.carry = carry
             if earlier is not None:
                 state.earlier = mask.take_last(torch.cat((earlier, y), 1), earlier.shape[1])
             state.advance(mask)
-        y = mask.restore(y)
-        see = view.watcher(self.path, *self.names)
-        return see("hidden", y) if see else y
+        return self.report(values, view) if see else mask.restore(y)
 
-    def run(self, x: Tensor, carry: Carry, lengths: Tensor | None, earlier: Tensor | None) -> tuple[Tensor, Carry]:
-        """All positions, in the direction that the spec names; real tokens come first."""
+    def ask_impulse(self, view: View, carry: Carry) -> Tensor | None:
+        """What to add to the hidden vectors: (batch, time, layers * directions * size); None: nothing need be open."""
+        # the fused kernel gives the last layer's hidden vectors anyway
+        see = view.watcher(self.path, *(self.names if self.spec.layers > 1 else self.names[1:]))
+        if see is None:
+            return None
+        rows, layers, size = carry[0].shape
+        impulse = see("impulse", carry[0].new_zeros(rows, layers, view.mask.time, size))
+        return view.mask.align(impulse.transpose(1, 2).flatten(2))
+
+    def report(self, values: Values, view: View) -> Tensor:
+        """Show what was computed; the output is what became of the last layer's hidden vectors."""
+        seen = {
+            name: view.mask.restore(value).unflatten(-1, (-1, self.size)).transpose(1, 2)
+            for name, value in values.items()
+        }
+        hidden = view.see(self.path, "hidden", seen.pop("hidden"))
+        for name, value in seen.items():
+            show(view, self.path, name, value)
+        return hidden[:, -self.directions :].transpose(1, 2).flatten(2)
+
+    def run(self, given: Passage) -> tuple[Values, Carry]:
+        """All positions, in the direction that the spec names."""
         if self.spec.direction == "backward":
-            y, carry = self.unroll(self.cell, reverse(x, lengths), carry, lengths)
-            return reverse(y, lengths), carry
+            return self.run_back(self.cell, given)
         if self.other is None:
-            return self.unroll(self.cell, x, carry, lengths, earlier)
-        left, right = x.chunk(2, -1) if self.spec.direction == "apart" else (x, x)
-        # the directions of a layer stand side by side, as torch has them where both are one cell's
-        ahead, back = (tuple(piece[:, side::2] for piece in carry) for side in (0, 1))
-        y, ahead = self.unroll(self.cell, left, ahead, lengths)
-        z, back = self.unroll(self.other, reverse(right, lengths), back, lengths)
-        joined = tuple(torch.stack(pieces, 2).flatten(1, 2) for pieces in zip(ahead, back, strict=True))
-        return torch.cat((y, reverse(z, lengths)), -1), joined
+            return self.unroll(self.cell, given)
+        ahead, back = given.part(apart=self.spec.direction == "apart", size=self.size)
+        values, carry = self.unroll(self.cell, ahead)
+        others, ending = self.run_back(self.other, back)
+        pieces = (torch.stack(both, 2).flatten(1, 2) for both in zip(carry, ending, strict=True))
+        return {name: self.interleave(value, others[name]) for name, value in values.items()}, tuple(pieces)
 
-    def unroll(
-        self, cell: Cell, x: Tensor, carry: Carry, lengths: Tensor | None, earlier: Tensor | None = None
-    ) -> tuple[Tensor, Carry]:
+    def run_back(self, cell: Cell, given: Passage) -> tuple[Values, Carry]:
+        values, carry = self.unroll(cell, given.turn())
+        return {name: reverse(value, given.lengths) for name, value in values.items()}, carry
+
+    def interleave(self, ahead: Tensor, back: Tensor) -> Tensor:
+        """The directions of a layer side by side, as torch has them where both are one cell's."""
+        layers = (value.unflatten(-1, (-1, self.size)) for value in (ahead, back))
+        return torch.stack(list(layers), 3).flatten(2)  # (rows, time, layers * directions * size)
+
+    def unroll(self, cell: Cell, given: Passage) -> tuple[Values, Carry]:
         """All positions through a cell. With a skip, as many at once as it reaches back: what they need is known."""
-        skip = self.spec.skip
+        skip, x, carry, lengths = self.spec.skip, given.x, given.carry, given.lengths
         if skip is None:
-            return cell(x, carry, lengths)
-        recent = carry[0].new_zeros(x.shape[0], skip, self.size) if earlier is None else earlier
-        outputs = []
+            return self.call(cell, x, carry, lengths, given.impulse)
+        recent = carry[0].new_zeros(x.shape[0], skip, self.size) if given.earlier is None else given.earlier
+        chunks: list[Values] = []
         for begin in range(0, x.shape[1], skip):
             chunk = x[:, begin : begin + skip]
             ends = None if lengths is None else (lengths - begin).clamp(0, chunk.shape[1])
-            recent, carry = cell(torch.cat((chunk, recent[:, : chunk.shape[1]]), -1), carry, ends)
-            outputs.append(recent)
-        return torch.cat(outputs, 1), carry
+            impulse = None if given.impulse is None else given.impulse[:, begin : begin + skip]
+            chunk = torch.cat((chunk, recent[:, : chunk.shape[1]]), -1)
+            values, carry = self.call(cell, chunk, carry, ends, impulse)
+            recent = values["hidden"][..., -self.size :]
+            chunks.append(values)
+        return {name: torch.cat([values[name] for values in chunks], 1) for name in chunks[0]}, carry
+
+    @staticmethod
+    def call(
+        cell: Cell, x: Tensor, carry: Carry, lengths: Tensor | None, impulse: Tensor | None
+    ) -> tuple[Values, Carry]:
+        """The fused kernel, which gives the last layer alone; or all of it in the open."""
+        if impulse is not None:
+            return cell.openly(x, carry, lengths, impulse)
+        y, carry = cell(x, carry, lengths)
+        return {"hidden": y}, carry
 
     def first(self, rows: int, view: View) -> Carry:
         carry = self.bridge(rows, view, self.path)
@@ -208,12 +280,3 @@ class Recurrence(Mixer):
         skip = self.spec.skip if self.causal else None  # who doesn't step looks back to nothing
         earlier = None if skip is None else view.zeros(rows, skip, self.size)
         return RecurrentState(carry=self.first(rows, view), directions=self.directions, earlier=earlier)
-
-
-def reverse(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Turn each row's real tokens round; pads stay last."""
-    if lengths is None:
-        return x.flip(1)
-    index = torch.arange(x.shape[1], device=x.device)[None]
-    turned = torch.where(index < lengths[:, None], lengths[:, None] - 1 - index, index)
-    return x.gather(1, turned[..., None].expand_as(x))

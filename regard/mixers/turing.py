@@ -21,7 +21,7 @@ from regard.core.spec import Size
 from regard.core.state import State
 from regard.core.view import View
 from regard.errors import SpecError
-from regard.parts.cell import Carry, Cell, Kind
+from regard.parts.cell import SIGHTS, Carry, Cell, Kind, Watched
 
 
 class Turing(MixerSpec):
@@ -82,12 +82,12 @@ class TuringHeads(Part):
 
 
 class TuringMachine(Mixer):
-    names = ("read_weights", "write_weights")
     undecayed = ("blank", "rest")  # where it begins: 0 is no better than another beginning
 
     def __init__(self, spec: Turing, width: int) -> None:
         super().__init__()
         self.spec = spec
+        self.names = ("read_weights", "write_weights", *SIGHTS[spec.cell])
         self.cell = Cell(spec.cell, width + spec.reads * spec.size, width)
         self.readers = TuringHeads(spec.reads, width, spec.size, spec.shift)
         self.writers = TuringHeads(spec.writes, width, spec.size, spec.shift)
@@ -107,18 +107,21 @@ class TuringMachine(Mixer):
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         tape = state if isinstance(state, TuringState) else self.start(view.mask.rows, view)
         see = view.watcher(self.path, *self.names)
+        cell = self.cell.watched(self.path, view)
         valid, outputs = view.mask.valid, []
         for time in range(x.shape[1]):
             before = tape.map(lambda tensor: tensor)
-            outputs.append(self.tick(x[:, time], tape, see))
+            outputs.append(self.tick(cell, x[:, time], tape, see))
             if valid is not None:
                 keep(tape, before, valid[:, time])
+        if isinstance(cell, Watched):
+            cell.report()
         tape.advance(view.mask)
         return torch.stack(outputs, 1)
 
-    def tick(self, x: Tensor, tape: TuringState, see: See | None) -> Tensor:
+    def tick(self, cell: Cell | Watched, x: Tensor, tape: TuringState, see: See | None) -> Tensor:
         """One position: think, write, read, answer."""
-        hidden, tape.carry = self.cell.step(torch.cat((x, tape.found), -1), tape.carry)
+        hidden, tape.carry = cell.step(torch.cat((x, tape.found), -1), tape.carry)
         writing = self.writers(hidden, tape.memory, tape.writing)
         reading = self.readers(hidden, tape.memory, tape.reading)
         if see:

@@ -1,7 +1,8 @@
 """Recurrent cells: the plain RNN (Elman 1990), the LSTM (Hochreiter & Schmidhuber 1997), the GRU (Cho et al. 2014).
 
-One set of weights, two ways to use it: a whole sequence through torch's fused kernel, or one step for loops that need
-something between two steps. What is carried from step to step is a tuple of (rows, layers * directions, size).
+One set of weights, three ways to use it: a whole sequence through torch's fused kernel; a whole sequence in the open,
+for whoever watches; and one step, for loops that need something between two steps. What is carried from step to step
+is a tuple of (rows, layers * directions, size).
 """
 
 from __future__ import annotations
@@ -12,15 +13,26 @@ from contextlib import contextmanager
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from regard.core.dropout import dropout
 from regard.core.mixer import Part
 from regard.core.view import View
+from regard.errors import InputError
 
 Kind = Literal["rnn", "relu", "lstm", "gru"]
 Carry = tuple[Tensor, ...]  # hidden, and for an LSTM the cell
+Values = dict[str, Tensor]  # what a cell computes, by name
+
+# what can be seen of a cell in the open; `impulse` is what a watcher adds to its hidden vectors
+SIGHTS: dict[Kind, tuple[str, ...]] = {
+    "rnn": ("hidden", "impulse"),
+    "relu": ("hidden", "impulse"),
+    "gru": ("hidden", "impulse", "reset_gate", "update_gate"),
+    "lstm": ("hidden", "impulse", "cell", "input_gate", "forget_gate", "output_gate"),
+}
 
 
 class Cell(Part):
@@ -84,6 +96,68 @@ class Cell(Part):
             ends = tuple(torch.where(empty, old, new) for old, new in zip(carry, ends, strict=True))
         return y, ends
 
+    def openly(self, x: Tensor, carry: Carry, lengths: Tensor | None, impulse: Tensor) -> tuple[Values, Carry]:
+        """What `forward` computes, step by step and with all that is inside: (rows, time, layers * directions * size).
+
+        `impulse`, of that shape, is added to each hidden vector as it leaves the cell, so that all later steps and
+        upper layers see it: its gradient is the total derivative by the hidden vector, by every way that leads on.
+        """
+        x, directions = x.to(carry[0].dtype), 1 + self.both
+        seen: list[Values] = []
+        ends: list[Carry] = []
+        with avoid_half_kernels(x):
+            for place, kick in enumerate(impulse.split(self.size, -1)):
+                layer, back = divmod(place, directions)
+                if layer and not back:
+                    x = torch.cat([values["hidden"] for values in seen[-directions:]], -1)
+                    x = drop_between(x, lengths, self.dropout) if self.dropout and self.training else x
+                before = tuple(piece[:, place] for piece in carry)
+                if back:
+                    values, end = self._unroll(reverse(x, lengths), before, lengths, reverse(kick, lengths), place)
+                    values = {name: reverse(value, lengths) for name, value in values.items()}
+                else:
+                    values, end = self._unroll(x, before, lengths, kick, place)
+                seen.append(values)
+                ends.append(end)
+        joined = {name: torch.cat([values[name] for values in seen], -1) for name in seen[0]}
+        return joined, tuple(torch.stack(pieces, 1) for pieces in zip(*ends, strict=True))
+
+    def _unroll(
+        self, x: Tensor, carry: Carry, lengths: Tensor | None, impulse: Tensor, place: int
+    ) -> tuple[Values, Carry]:
+        """One layer in one direction; a pad is zeros and moves nothing, as in a packed sequence."""
+        weight, recurrent, bias, other = self._weights(*divmod(place, 1 + self.both))
+        given = F.linear(x, weight, bias)  # (rows, time, gates * size), all steps at once
+        steps: list[Values] = []
+        for time, kick in enumerate(impulse.unbind(1)):
+            values = self._tick(given[:, time], F.linear(carry[0], recurrent, other), carry, kick)
+            now = tuple(values[name] for name in ("hidden", "cell")[: self.pieces])
+            if lengths is not None:
+                real = (time < lengths)[:, None]
+                values = {name: torch.where(real, value, 0) for name, value in values.items()}
+                now = tuple(torch.where(real, new, old) for new, old in zip(now, carry, strict=True))
+            steps.append(values)
+            carry = now
+        return {name: torch.stack([values[name] for values in steps], 1) for name in steps[0]}, carry
+
+    def _tick(self, given: Tensor, held: Tensor, before: Carry, impulse: Tensor) -> Values:
+        """One step of one layer by its equations; `given`, `held`: what the input and the last hidden vector say."""
+        if self.kind == "lstm":
+            enter, forget, new, leave = (given + held).chunk(4, -1)
+            enter, forget, leave = enter.sigmoid(), forget.sigmoid(), leave.sigmoid()
+            cell = forget * before[1] + enter * new.tanh()
+            hidden = leave * cell.tanh() + impulse
+            return {"hidden": hidden, "cell": cell, "input_gate": enter, "forget_gate": forget, "output_gate": leave}
+        if self.kind == "gru":
+            (reset, update, new), (own_reset, own_update, own_new) = given.chunk(3, -1), held.chunk(3, -1)
+            reset, update = (reset + own_reset).sigmoid(), (update + own_update).sigmoid()
+            new = (new + reset * own_new).tanh()
+            # z is the share of the old vector that is kept, as torch has it
+            hidden = new + update * (before[0] - new) + impulse
+            return {"hidden": hidden, "reset_gate": reset, "update_gate": update}
+        hidden = given + held
+        return {"hidden": (hidden.relu() if self.kind == "relu" else hidden.tanh()) + impulse}
+
     def step(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
         """One step: (rows, inputs) to the top layer's hidden (rows, size), and what to carry on."""
         hidden: list[Carry] = []
@@ -96,13 +170,83 @@ class Cell(Part):
             x = now[0]
         return x, tuple(torch.stack(pieces, 1) for pieces in zip(*hidden, strict=True))
 
+    def step_openly(self, x: Tensor, carry: Carry, impulse: Tensor) -> tuple[Values, Carry]:
+        """What `step` computes, with all that is inside: (rows, layers, size), and so is `impulse`."""
+        seen: list[Values] = []
+        for layer, kick in enumerate(impulse.unbind(1)):
+            if layer and self.dropout and self.training:
+                x = dropout(x, self.dropout)
+            weight, recurrent, bias, other = self._weights(layer)
+            before = tuple(piece[:, layer] for piece in carry)
+            values = self._tick(F.linear(x, weight, bias), F.linear(before[0], recurrent, other), before, kick)
+            seen.append(values)
+            x = values["hidden"]
+        joined = {name: torch.stack([values[name] for values in seen], 1) for name in seen[0]}
+        return joined, tuple(joined[name] for name in ("hidden", "cell")[: self.pieces])
+
+    def watched(self, path: str, view: View) -> Cell | Watched:
+        """The cell itself, or in the open where somebody wants to see inside; `path`: whose cell it is."""
+        return self if view.watcher(path, *SIGHTS[self.kind]) is None else Watched(self, path, view)
+
     def _layer(self, x: Tensor, before: Carry, layer: int) -> Carry:
-        weights = [getattr(self.fused, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        weights = self._weights(layer)
         if self.kind == "lstm":
             return torch.lstm_cell(x, before, *weights)
         if self.kind == "gru":
             return (torch.gru_cell(x, before[0], *weights),)
         return ((torch.rnn_relu_cell if self.kind == "relu" else torch.rnn_tanh_cell)(x, before[0], *weights),)
+
+    def _weights(self, layer: int, back: int = 0) -> list[Tensor]:
+        """Of the input, of the last hidden vector, and their biases; `back`: of the direction from the end."""
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        return [getattr(self.fused, f"{name}_l{layer}" + "_reverse" * back) for name in names]
+
+
+class Watched:
+    """A cell that steps in the open through the positions of a call, and shows at the end what was inside."""
+
+    def __init__(self, cell: Cell, path: str, view: View) -> None:
+        self.cell, self.path, self.view = cell, path, view
+        self.impulse = view.see(path, "impulse", view.zeros(view.mask.rows, cell.layers, view.mask.time, cell.size))
+        self.seen: list[Values] = []
+
+    def step(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
+        """The cell's own `step`."""
+        values, carry = self.cell.step_openly(x, carry, self.impulse[:, :, len(self.seen)])
+        self.seen.append(values)
+        return values["hidden"][:, -1], carry
+
+    def report(self) -> None:
+        """Show each value of all positions: (rows, layers, time, size)."""
+        for name in self.seen[0]:
+            show(self.view, self.path, name, torch.stack([values[name] for values in self.seen], 2))
+
+
+def show(view: View, path: str, name: str, value: Tensor) -> None:
+    """Report what a recurrence computed. It has run by then, so who changes the value is told how to be heard."""
+    if view.see(path, name, value) is not value:
+        raise InputError(
+            f"{path}.{name} can be seen and not changed: the recurrence has run by then",
+            f"change {path}.impulse, which is added to its hidden vectors on the way",
+        )
+
+
+def reverse(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Turn each row's real tokens round; pads stay last."""
+    if lengths is None:
+        return x.flip(1)
+    index = torch.arange(x.shape[1], device=x.device)[None]
+    turned = torch.where(index < lengths[:, None], lengths[:, None] - 1 - index, index)
+    return x.gather(1, turned[..., None].expand_as(x))
+
+
+def drop_between(x: Tensor, lengths: Tensor | None, rate: float) -> Tensor:
+    """Dropout of (rows, time, width) as the fused kernel draws it, so that watching in training changes nothing."""
+    if lengths is None:
+        return F.dropout(x.transpose(0, 1).contiguous(), rate).transpose(0, 1)  # it keeps time in front
+    packed = pack_padded_sequence(x, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
+    packed = PackedSequence(F.dropout(packed.data, rate), *packed[1:])
+    return pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])[0]
 
 
 @contextmanager

@@ -107,12 +107,13 @@ class MixtureOfExperts(Part):
         if self.spec.normalise:
             weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-20)
         y = self.dispatch(tokens, chosen, (weights * self.spec.scale).to(tokens.dtype))
+        y = y.view_as(x)
         if self.shared is not None:
-            y = y + self.shared(tokens, view)
+            y = y + self.shared(x, view)
         see = view.watcher(self.path, *self.names)
         if see:
             self.report(scores, chosen, view, see)
-        return y.view_as(x)
+        return y
 
     def affinity(self, tokens: Tensor) -> Tensor:
         """How well each expert suits each token: (tokens, experts), in single precision."""

@@ -49,6 +49,8 @@ class FeedForward(FeedSpec):
 
 
 class FeedForwardLayer(Part):
+    names = ("hidden",)  # the units between the two layers, after the activation
+
     def __init__(self, spec: FeedForward, width: int) -> None:
         super().__init__()
         hidden = spec.hidden or 4 * width
@@ -62,4 +64,4 @@ class FeedForwardLayer(Part):
         y = self.activation(self.up(x)) if self.gate is None else self.activation(self.gate(x)) * self.up(x)
         if self.dropout and self.training:
             y = dropout(y, self.dropout)
-        return self.down(y)
+        return self.down(view.see(self.path, "hidden", y))

@@ -15,7 +15,7 @@ from regard.data.guess import divide_files
 from regard.data.packing import strip_packing
 from regard.errors import InputError
 from regard.runs.commented import write_commented
-from regard.runs.look import Look, find_form, find_tasks, look_at_corpus, look_at_files
+from regard.runs.look import CorpusLook, find_form, find_tasks, look_at_corpus, look_at_files
 from regard.runs.sizing import Amount, Machine, Sizes, choose_sizes
 from regard.runs.spec import RunSpec
 from regard.tasks.task import TaskSpec
@@ -55,7 +55,7 @@ class Draft:
     tree: dict[str, Any]
     reasons: dict[str, str]  # why a setting is as it is, by its name in the file
     about: list[str]  # what stands at its top
-    look: Look
+    look: CorpusLook
 
     @property
     def text(self) -> str:
@@ -67,7 +67,7 @@ class Plan:
     """What a draft is made from."""
 
     task: str
-    look: Look
+    look: CorpusLook
     amount: Amount
     sizes: Sizes
     machine: Machine
@@ -114,11 +114,11 @@ def draft(
     return Draft(task, tree, plan.reasons, about, seen)
 
 
-def _choose_task(seen: Look) -> str:
+def _choose_task(seen: CorpusLook) -> str:
     return BEST.get(seen.form) or find_tasks(seen.form)[0]
 
 
-def _look_at_built_in(task: str) -> tuple[Look, int]:
+def _look_at_built_in(task: str) -> tuple[CorpusLook, int]:
     """A corpus for a task where no files are given, and how many times as large it is as what was looked at."""
     form = find_form(task)
     tree = BUILT_IN.get(task)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +22,13 @@ from regard.data.reader import ReaderSpec, choose_reader
 from regard.data.sample import Form, Sample
 from regard.decode.search import Search
 from regard.decode.translator import Translator, ensemble
-from regard.errors import DataError, Doubt, InputError, warn
+from regard.errors import DataError, Doubt, InputError, RegardWarning, warn
 from regard.host.meter import SILENT, Meter
 from regard.host.output import check_file
 from regard.runs.folder import Run
 from regard.runs.load import insist_on_kind, load_bundle, load_translator
-from regard.runs.resolve import RUN, split_noun
-from regard.runs.results import machine, read_page, record
+from regard.runs.resolve import RUN, resolve, split_noun
+from regard.runs.results import machine, note, read_page, record
 from regard.tasks.bundle import Bundle
 from regard.tasks.metrics.metric import MetricSpec
 from regard.tasks.task import Pulse, TaskSpec
@@ -42,6 +43,7 @@ class Evaluation:
     task: TaskSpec
     parameters: int  # of the first model
     measures: dict[str, Any]
+    data: str  # files, or the split that the run kept
     texts: list[str] | None = None
     search: Search | None = None  # how the translations were searched
 
@@ -85,7 +87,9 @@ def evaluate(
         if run is None:
             raise InputError(f"{nouns[0]}: only what was trained here is recorded", "leave --record out")
         _last_step(run)
+    split = split if split or files else _choose_split(run)
     samples, count = read_samples(run, task, files, split), first.model.parameter_count()
+    data = ", ".join(Path(file).name for file in files) or str(split)
     if isinstance(task, TranslationTaskSpec):
         translator = ensemble(
             [
@@ -100,11 +104,12 @@ def evaluate(
             )
         if measures["cut"]:
             warn(f"{measures['cut']} of {len(texts)} translations were cut by a limit; --set max_tokens=N allows more")
-        return Evaluation(task, count, task.report_measures(measures, samples, texts), texts, search)
+        reported = task.report_measures(measures, samples, texts)
+        return Evaluation(task, count, reported, data, texts, search)
     if len(nouns) > 1:
         raise InputError(f"{nouns[1]}: only translators make an ensemble", "one run at a time")
     with meter.watch("evaluating, batches of samples") as advance:
-        return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance))
+        return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance), data)
 
 
 def check_split(name: str | None) -> Split | None:
@@ -139,11 +144,16 @@ def open_run(noun: str) -> Run | None:
     return Run.open(folder) if (folder / RUN).is_file() else None
 
 
+def _choose_split(run: Run | None) -> Split:
+    """What a run is measured on unless another is named."""
+    return "test" if run is not None and run.prepared().has("test") else "validation"
+
+
 def read_samples(run: Run | None, task: TaskSpec, files: Sequence[str], split: Split | None) -> list[Sample]:
     """The samples of files, or of a split that a run kept: test unless told, or validation if there is none."""
     if not files:
         assert run is not None
-        return run.prepared().samples(split or ("test" if run.prepared().has("test") else "validation"))
+        return run.prepared().samples(split or _choose_split(run))
     try:
         samples = list(_reader(run, task.form, files).read(task.form, Log("stop")))
     except Doubt as doubt:
@@ -171,7 +181,7 @@ def _reader(run: Run | None, form: Form, files: Sequence[str]) -> ReaderSpec:
 
 
 def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], done: Evaluation) -> None:
-    """Write what an evaluation found to the results' page, beside how its model was trained."""
+    """Write what an evaluation found to the results' page, beside how its model was trained, and note it in the run."""
     run = Run.open(Path(split_noun(nouns[0])[0]))
     last, found = _last_step(run), done.measures
     name = Path(files[0]).stem if files else _name_corpus(run)
@@ -193,6 +203,12 @@ def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], do
         row["command"] = f"`regard eval RUN --beam {done.search.beam}`"
         row["BLEU's signature"] = f"`{found['signatures']['bleu']}`"
     record(page, f"{done.task.kind.capitalize()}: {name}", row)
+    search = {} if done.search is None else {"search": done.search.model_dump(mode="json")}
+    others = {"with": [Path(noun).name for noun in nouns[1:]]} if len(nouns) > 1 else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RegardWarning)  # what there is to say of checkpoints was said before
+        step = resolve(nouns[0]).step
+    note(run.folder, {"step": step, "data": done.data, **others, "measures": found, **search})
 
 
 def _last_step(run: Run) -> dict[str, Any]:

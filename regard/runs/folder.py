@@ -1,7 +1,8 @@
 """A run: one file that says everything, and one folder that holds everything.
 
 `run.yaml` is the file as it was resolved, `data/` the corpus made ready, `start/` the model that it began from if it
-didn't begin from nothing, `checkpoints/` what was saved, `metrics.jsonl` what was measured.
+didn't begin from nothing, `checkpoints/` what was saved, `metrics.jsonl` what was measured while it trained, and
+`evaluations.jsonl` what was measured and recorded afterwards.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from regard.data.preparation import prepare
 from regard.data.prepared import REPORT, Prepared, discard, ours
 from regard.errors import CheckpointError, RegardError, SpecError
 from regard.host.files import ASIDE, explain_disk_errors, remove, replace
-from regard.host.machine import device, versions
+from regard.host.machine import describe_machine, device, versions
 from regard.host.meter import SILENT, Meter
 from regard.runs.assembly import Assembly
 from regard.runs.lock import LOCK, hold
-from regard.runs.resolve import IMPORT, MODEL, PREPARING, RUN, no_run
+from regard.runs.resolve import EVALUATIONS, IMPORT, MODEL, PREPARING, RUN, no_run
 from regard.runs.spec import RunSpec
 from regard.runs.start import Start, load_start
 from regard.runs.uses import insist_on_uses, load_uses, note_plugins
@@ -47,6 +48,7 @@ from regard.train.trainer import Archive, Trainer
 from regard.train.world import ALONE, World
 
 STORES = ("start", "checkpoints", "average")
+BESIDE = ("run.json", "metrics.jsonl", EVALUATIONS)  # its files beside the run file
 MADE = "regard is making a run here: data, start and run.json beside this file are its own.\n"
 # what a run may change when it goes on; all else would make another run of it
 CHANGEABLE = ("train.", "device", "task.search.", "task.metrics")
@@ -175,6 +177,7 @@ class Run:
         report(f"model: {count:,} parameters{', a vocabulary of ' if sizes else ''}{sizes}")
         facts: dict[str, Any] = {"versions": versions(), "data": self.prepared().digest, "config": self.digest}
         facts |= {"plugins": self._note_plugins(start, assembly.task), "parameters": count}
+        facts["machine"] = describe_machine()
         replace(self.folder / "run.json", json.dumps(facts, indent=1).encode())
         self.write()
 
@@ -319,7 +322,7 @@ def discard_run(folder: Path) -> bool:
     discard(folder / "data")
     remove(folder / "tensorboard", lambda name: name.startswith("events.out.tfevents."))
     # its own file goes last: until then it can be seen that this is a run
-    remove(folder, lambda name: name in ("run.json", "metrics.jsonl", PREPARING) or _half_written(name))
+    remove(folder, lambda name: name in (*BESIDE, PREPARING) or _half_written(name))
     return remove(folder, lambda name: name in (RUN, IMPORT, MODEL, LOCK))
 
 
@@ -349,7 +352,7 @@ def _says(path: Path, wanted: str) -> bool:
 def _half_written(name: str) -> bool:
     """Whether it is a file of a run that was written aside when its writer was killed."""
     match = ASIDE.fullmatch(name)
-    return match is not None and match["name"] in (RUN, "run.json", "metrics.jsonl", PREPARING)
+    return match is not None and match["name"] in (RUN, *BESIDE, PREPARING)
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -22,6 +22,8 @@ from regard.train.listener import read_entry
 
 Condition = Literal["training", "done", "stopped", "damaged", "imported", "saved"]
 OWN = ("data", "checkpoints", "start", "average", "tensorboard")  # folders of a run, in which no other is looked for
+# what reading a folder that is damaged, or that somebody has changed, may come to
+UNREADABLE = (RegardError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 TAIL = 2**16  # bytes at the end of a journal: what happened last
 
 
@@ -66,11 +68,16 @@ def describe_run(folder: Path) -> RunRow:
     try:
         row.changed, row.bytes = _weigh(folder)
         _read_run(folder, row)
-    except (RegardError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        row.state, row.problem = "damaged", str(getattr(error, "message", error)) or type(error).__name__
+    except UNREADABLE as error:
+        row.state, row.problem = "damaged", explain(error)
     if is_held(folder):  # a process that works with it will find out what is damaged
         row.state = "training"
     return row
+
+
+def explain(error: Exception) -> str:
+    """What went wrong, without what to do about it."""
+    return str(getattr(error, "message", error)) or type(error).__name__
 
 
 def _weigh(folder: Path) -> tuple[float, int]:
@@ -117,7 +124,7 @@ def _name(choice: Any) -> str:
 
 def _count(folder: Path, newest: Checkpoint | None) -> int | None:
     """The parameters, as they were noted when the run was begun; those of earlier versions by the weights' header."""
-    noted = _read_json(folder / "run.json").get("parameters")
+    noted = read_object(folder / "run.json").get("parameters")
     if isinstance(noted, int):
         return noted
     begun = Store(folder / "start").list_steps()[-1:]  # adapters stand beside what they adapt
@@ -127,7 +134,8 @@ def _count(folder: Path, newest: Checkpoint | None) -> int | None:
     return None
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
+    """A file of facts; nothing where it can't be read."""
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

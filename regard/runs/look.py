@@ -39,7 +39,7 @@ class Settled:
 
 
 @dataclass
-class Look:
+class CorpusLook:
     """What was seen of a corpus."""
 
     form: Form
@@ -107,7 +107,7 @@ def look_at_files(
     told: Mapping[str, Any] | None = None,
     firm: bool = False,
     meter: Meter = SILENT,
-) -> Look:
+) -> CorpusLook:
     """Look at files: their form, reader and columns are guessed; `told`: settings of the reader that are known.
 
     `firm`: a doubt whose likeliest way out changes what is told is raised, and not settled.
@@ -127,7 +127,7 @@ def look_at_files(
     return found
 
 
-def look_at_run(document: Document, meter: Meter = SILENT) -> Look:
+def look_at_run(document: Document, meter: Meter = SILENT) -> CorpusLook:
     """Look at the corpus of a run file."""
     load_uses(document)
     spec = RunSpec.parse(document.tree, document.where)
@@ -137,7 +137,7 @@ def look_at_run(document: Document, meter: Meter = SILENT) -> Look:
     return _look(tree, spec.task.form, Path(spec.data), spec.task.labels, meter=meter)
 
 
-def look_at_corpus(tree: Mapping[str, Any], form: Form) -> Look:
+def look_at_corpus(tree: Mapping[str, Any], form: Form) -> CorpusLook:
     """Look at a corpus as a run file describes it."""
     return _look(dict(tree), form, Path(), list_labels)
 
@@ -166,7 +166,7 @@ def _look(
     labels_of: Any,
     firm: Mapping[str, Any] = MappingProxyType({}),
     meter: Meter = SILENT,
-) -> Look:
+) -> CorpusLook:
     """Read everything once; a doubt is settled in the likeliest way, told, and everything is read again.
 
     `firm`: settings of a reader that no such way may change.
@@ -180,7 +180,7 @@ def _look(
                 for split, sample in corpus.deal(form, folder, log):
                     found.see(split, sample)
                     advance()
-            return Look(form, corpus, tree, found, log, settled, tuple(corpus.keeps_back()))
+            return CorpusLook(form, corpus, tree, found, log, settled, tuple(corpus.keeps_back()))
         except Doubt as doubt:
             piped = STANDARD_INPUT in _list_files(tree)
             if not doubt.ways or len(settled) == ROUNDS or piped:  # which can't be read again

@@ -13,6 +13,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TypeVar
 
+from regard.core.hint import nearest
 from regard.core.plugins import insist_on_plugins
 from regard.errors import CheckpointError, Damage, RegardError, warn
 from regard.train.checkpoint import Checkpoint, Store, inspect
@@ -21,6 +22,7 @@ T = TypeVar("T")
 
 RUN = "run.yaml"  # of a folder that holds a run
 PREPARING = "preparing"  # is there while a run is being made: what stands beside it is ours
+EVALUATIONS = "evaluations.jsonl"  # of a run: what `regard eval --record` found
 IMPORT = "import.json"  # of a folder that holds a model from elsewhere, and was never trained here
 MODEL = "model.json"  # of a folder that holds a model alone, as `Model.save` writes it
 
@@ -33,7 +35,17 @@ def no_run(folder: Path) -> CheckpointError:
         known = f"regard import hf:OWNER/{folder} brings weights; a run file with model: {folder} trains some"
         return CheckpointError(f"{folder}: not a run but a preset, which has no weights", known)
     there = "there is no such folder" if not folder.exists() else f"there is no {RUN} in it"
-    return CheckpointError(f"{folder}: not a run, {there}", "regard runs lists those that there are")
+    near = None if folder.exists() else nearest(folder.name, _list_names(folder.parent))
+    hint = "regard runs lists those that there are" if near is None else f"did you mean {folder.parent / near}?"
+    return CheckpointError(f"{folder}: not a run, {there}", hint)
+
+
+def _list_names(folder: Path) -> list[str]:
+    """The runs in a folder."""
+    try:
+        return [path.name for path in folder.iterdir() if is_run(path)]
+    except OSError:
+        return []
 
 
 def is_run(folder: Path) -> bool:

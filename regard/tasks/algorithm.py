@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from regard.core.model import Model
@@ -17,6 +18,7 @@ from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Sample
 from regard.decode.translator import Translator
+from regard.tasks.example import Example
 from regard.tasks.translation import TranslationTask, TranslationTaskSpec
 
 
@@ -24,6 +26,7 @@ class AlgorithmTaskSpec(TranslationTaskSpec):
     """Learn to solve problems exactly."""
 
     measures: ClassVar[Mapping[str, bool]] = {"loss": False, "perplexity": False, "exact": True}
+    roles: ClassVar[tuple[str, str, str]] = ("problem", "solution", "answer")
     kind: Literal["algorithm"] = "algorithm"  # type: ignore[assignment]
     smoothing: Rate = 0.0
 
@@ -48,6 +51,10 @@ class AlgorithmTaskSpec(TranslationTaskSpec):
             right[size] += text == sample["target"]
         kept = {name: value for name, value in measures.items() if name not in ("bleu", "chrf", "signatures", "cut")}
         return kept | {"by_size": {size: right[size] / count for size, count in sorted(seen.items())}}
+
+    def _compare(self, sample: Sample, answer: str, note: str) -> Example:
+        found = super()._compare(sample, answer, note)
+        return replace(found, right=answer == sample["target"]) if "target" in sample else found
 
 
 class AlgorithmTask(TranslationTask):

@@ -29,8 +29,10 @@ from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import SEPARATOR, Tokenizer, plain
 from regard.decode.pipeline import Pipeline
+from regard.decode.reading import Output, Reading, Strip
 from regard.errors import InputError, SpecError
 from regard.tasks.entropy import cross_entropy
+from regard.tasks.example import Example, format_share
 from regard.tasks.measures import measure_labels
 from regard.tasks.task import Pulse, Task, TaskSpec, layer_of, one_stack
 
@@ -44,6 +46,7 @@ class ClassificationTaskSpec(TaskSpec):
     special: ClassVar[tuple[str, ...]] = (SEPARATOR,)
     answers: ClassVar[Answers | None] = "classes"
     measures: ClassVar[Mapping[str, bool]] = {"accuracy": True, "macro_f1": True}
+    roles: ClassVar[tuple[str, str, str]] = ("text", "label", "answer")
     kind: Literal["classification"] = "classification"
     pool: Literal["first", "last", "mean"] | None = None
     """A text's vector is that of its first or last token, or the mean of all; unless given, the model's own pooler's,
@@ -117,6 +120,23 @@ class ClassificationTaskSpec(TaskSpec):
     ) -> Mapping[str, Any]:
         return pipeline.measure(samples, pulse)
 
+    def make_sample(self, text: str) -> Sample:
+        first, _, second = text.partition("\t")  # as `regard classify` takes a pair
+        return {"text": first, "second": second} if second else {"text": first}
+
+    def demonstrate(self, pipeline: Classifier, samples: Sequence[Sample]) -> list[Example]:
+        texts = [(sample["text"], sample.get("second", "")) for sample in samples]
+        return [
+            Example(
+                tuple(text for text in pair if text),
+                (sample["label"],) if "label" in sample else (),
+                tuple(verdict.labels or [verdict.label]),
+                verdict.label == sample["label"] if "label" in sample else None,
+                "" if verdict.probability is None else format_share(verdict.probability),
+            )
+            for pair, sample, verdict in zip(texts, samples, pipeline.classify_all(texts), strict=True)
+        ]
+
 
 @dataclass
 class ClassificationBatch:
@@ -174,7 +194,6 @@ class ClassificationTask(Task[ClassificationBatch]):
         return {name: value for name, value in found.items() if not isinstance(value, dict)}
 
 
-Output = Literal["softmax", "sigmoid", "none"]
 PROBLEMS: dict[str, Output] = {
     "single_label_classification": "softmax",
     "multi_label_classification": "sigmoid",
@@ -295,6 +314,24 @@ class Classifier(Pipeline):
         firsts = tokenizer.encode([text for text, _ in texts])
         seconds = tokenizer.encode([second for _, second in texts])
         return [arrange(one, two, tokenizer) for one, two in zip(firsts, seconds, strict=True)]
+
+    def lay_out(self, text: str, target: str | None = None) -> Reading:
+        """A text, or a pair of texts where the second one is given as the target; the row has one answer."""
+        check_text(text, "look(text)")
+        row = self._rows([(text, target or "")])[0]
+        strip = Strip.of(self.lexicon.tokenizer, row[0])
+        if all(strip.special):
+            raise InputError(f"there is nothing to look at in {text!r}: it has no tokens", "a text with words")
+        inputs = collect([row], [0], self.lexicon.tokenizer.pad).inputs
+        labels = self.lexicon.labels
+        return Reading(
+            inputs,
+            strip,
+            targets={0: None},
+            spell=lambda found: [labels[n] for n in found],
+            output=self.output,
+            text=text,
+        )
 
     def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
         """Every measure on samples with their labels."""

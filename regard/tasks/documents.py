@@ -47,6 +47,9 @@ class DocumentTaskSpec(TaskSpec):
     def size(self, row: Mapping[str, Sequence[int]]) -> int:
         return 0  # a document may be of any length: it is cut to the context
 
+    def make_sample(self, text: str) -> Sample:
+        return {"prompt": text}  # which is no document: it isn't known how it goes on, or what is hidden
+
 
 def fits(model: ModelSpec, context: int) -> None:
     """Insist that a row has a place for each of its tokens."""

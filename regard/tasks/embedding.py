@@ -20,14 +20,16 @@ from regard.core.model import Model, ModelSpec
 from regard.core.spec import Positive
 from regard.data.batches import BatchSpec
 from regard.data.column import ColumnSpec
-from regard.data.given import check_texts
+from regard.data.given import check_text, check_texts
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import Tokenizer
-from regard.decode.pipeline import Pipeline
+from regard.decode.pipeline import Pipeline, refuse_target
+from regard.decode.reading import Reading, Strip
 from regard.errors import InputError
+from regard.tasks.example import Example
 from regard.tasks.measures import ratio
 from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
 from regard.tasks.vector import Recipe, unit
@@ -40,6 +42,7 @@ class EmbeddingTaskSpec(TaskSpec):
 
     form: ClassVar[Form] = "pairs"
     measures: ClassVar[Mapping[str, bool]] = {"found": True, "reciprocal_rank": True}
+    roles: ClassVar[tuple[str, str, str]] = ("source", "target", "nearest")
     kind: Literal["embedding"] = "embedding"
     scale: Positive = 20.0
     """Cosines are multiplied by this before they are compared."""
@@ -74,6 +77,24 @@ class EmbeddingTaskSpec(TaskSpec):
 
     def measure(self, pipeline: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return match_pairs(pipeline, samples, pulse)
+
+    def make_sample(self, text: str) -> Sample:
+        return {"source": text}
+
+    def demonstrate(self, pipeline: Embedder, samples: Sequence[Sample]) -> list[Example]:
+        """Each source beside the nearest of all their targets."""
+        targets = [sample["target"] for sample in samples if "target" in sample]
+        if not targets:
+            return []
+        vectors = unit(pipeline.embed(targets, cut=True))
+        cosines = unit(pipeline.embed([sample["source"] for sample in samples], cut=True)) @ vectors.T
+        found = []
+        for sample, row in zip(samples, cosines, strict=True):
+            nearest, wanted = targets[int(row.argmax())], sample.get("target")
+            note = f"cosine {float(row.max()):.2f}, of {len(targets)}"
+            right = None if wanted is None else nearest == wanted
+            found.append(Example((sample["source"],), () if wanted is None else (wanted,), (nearest,), right, note))
+        return found
 
 
 @dataclass
@@ -174,6 +195,16 @@ class Embedder(Pipeline):
             states = self.model.features(inputs).float()
             found |= dict(zip(group, self.recipe.vector(states, inputs.real).cpu(), strict=True))
         return torch.stack([found[n] for n in range(len(rows))])
+
+    def lay_out(self, text: str, target: str | None = None) -> Reading:
+        """A text as it is read for its vector; no position answers anything."""
+        refuse_target(self, target)
+        check_text(text, "look(text)")
+        [row] = self._rows(self.recipe.prepared([text], None), cut=False)
+        strip = Strip.of(self.tokenizer, row)
+        if all(strip.special):
+            raise InputError(f"there is nothing to look at in {text!r}: it has no tokens", "a text with words")
+        return Reading(Inputs.pad([row], self.tokenizer.pad), strip, text=text)
 
     def _rows(self, texts: Sequence[str], cut: bool) -> list[list[int]]:
         longest = self._longest

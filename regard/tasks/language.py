@@ -38,17 +38,20 @@ from regard.errors import SpecError
 from regard.tasks.documents import DocumentTaskSpec, Span, fits, full_rows, lengths
 from regard.tasks.embedding import Embedder
 from regard.tasks.entropy import cross_entropy, losses
+from regard.tasks.example import Example, open_text
 from regard.tasks.measures import ratio
 from regard.tasks.task import Place, Pulse, Task, one_stack
 
 WINDOWS = 16_384  # tokens that are evaluated at once
 ROWS = 32  # documents that are read side by side
+WRITTEN = 60  # tokens that an example is written on by
 
 
 class LanguageTaskSpec(DocumentTaskSpec):
     """Learn to predict the next token of documents."""
 
     measures: ClassVar[Mapping[str, bool]] = {"loss": False, "perplexity": False, "bits_per_byte": False}
+    roles: ClassVar[tuple[str, str, str]] = ("prompt", "how it goes on", "continuation")
     kind: Literal["language"] = "language"
     writes: ClassVar[bool] = True
     context: Size = 256
@@ -101,6 +104,17 @@ class LanguageTaskSpec(DocumentTaskSpec):
         self, pipeline: Writer | Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None
     ) -> Mapping[str, Any]:
         return assess(pipeline.model, pipeline.tokenizer, samples, self, pulse)
+
+    def demonstrate(self, pipeline: Writer | Embedder, samples: Sequence[Sample]) -> list[Example]:
+        if not isinstance(pipeline, Writer):  # what reads both ways can't write on
+            return []
+        found = []
+        for sample in samples:
+            prompt, rest = (sample["prompt"], "") if "prompt" in sample else open_text(sample["text"], pipeline)
+            (answer,) = pipeline.write(prompt, max_tokens=WRITTEN)
+            note = "" if answer.reason == "maximum" else f"ended by its {answer.reason}"
+            found.append(Example((prompt,), (rest,) if rest else (), (answer.text,), note=note))
+        return found
 
 
 @dataclass

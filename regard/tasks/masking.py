@@ -6,6 +6,7 @@ With `whole_words`, all pieces of a word are chosen together.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -29,11 +30,13 @@ from regard.decode.pipeline import Pipeline
 from regard.errors import SpecError
 from regard.tasks.documents import DocumentTaskSpec, Span, fits, full_rows
 from regard.tasks.entropy import cross_entropy
+from regard.tasks.example import Example, format_share
 from regard.tasks.measures import ratio
 from regard.tasks.task import Pulse, Task, one_stack
 
 HIDDEN, OTHER = 0.8, 0.1  # of the chosen tokens; the rest stays
 ROWS = 64  # that are evaluated at once
+WORDS, EVERY = 24, 6  # an example: words of a document that are shown, of which one in so many is hidden
 
 
 class MaskingTaskSpec(DocumentTaskSpec):
@@ -42,6 +45,7 @@ class MaskingTaskSpec(DocumentTaskSpec):
     special: ClassVar[tuple[str, ...]] = (MASK,)
     answers: ClassVar[Answers | None] = "words"
     measures: ClassVar[Mapping[str, bool]] = {"loss": False, "perplexity": False, "accuracy": True}
+    roles: ClassVar[tuple[str, str, str]] = ("text", "hidden", "guesses")
     kind: Literal["masking"] = "masking"
     context: Size = 128
     """A row has this many tokens."""
@@ -74,6 +78,31 @@ class MaskingTaskSpec(DocumentTaskSpec):
 
     def measure(self, pipeline: Filler, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return assess(pipeline.model, pipeline.tokenizer, samples, self, pulse)
+
+    def demonstrate(self, pipeline: Filler, samples: Sequence[Sample]) -> list[Example]:
+        found = []
+        for sample in samples:
+            text, hidden = (sample["prompt"], []) if "prompt" in sample else hide_words(sample["text"], self.context)
+            best = [guesses[0] for guesses in pipeline.fill(text, 1).guesses]
+            answer = tuple(guess.text for guess in best)
+            right = list(answer) == hidden if hidden else None
+            sure = ", ".join(format_share(guess.probability) for guess in best)
+            found.append(Example((text,), tuple(hidden), answer, right, sure))
+        return found
+
+
+def hide_words(text: str, context: int) -> tuple[str, list[str]]:
+    """The beginning of a document with some of its words hidden, the same ones every time, and those words."""
+    most = max(2, min(WORDS, context // 4))  # a word is a few tokens
+    found = list(re.finditer(r"\w+", text))[:most]
+    if not found:
+        return MASK, []
+    hidden = found[min(EVERY // 2, len(found) - 1) :: EVERY]
+    pieces, end = [], 0
+    for word in hidden:
+        pieces += [text[end : word.start()], MASK]
+        end = word.end()
+    return "".join([*pieces, text[end : found[-1].end()]]), [word[0] for word in hidden]
 
 
 @dataclass

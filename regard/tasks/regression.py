@@ -24,6 +24,7 @@ from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.decode.pipeline import Pipeline
+from regard.tasks.example import Example
 from regard.tasks.measures import ratio
 from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
 
@@ -37,6 +38,7 @@ class RegressionTaskSpec(TaskSpec):
     form: ClassVar[Form] = "series"
     words: ClassVar[bool] = False
     measures: ClassVar[Mapping[str, bool]] = {"error": False}
+    roles: ClassVar[tuple[str, str, str]] = ("series", "number", "answer")
     kind: Literal["regression"] = "regression"
 
     def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
@@ -73,6 +75,17 @@ class RegressionTaskSpec(TaskSpec):
 
     def measure(self, pipeline: Regressor, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return pipeline.measure(samples, pulse)
+
+    def demonstrate(self, pipeline: Regressor, samples: Sequence[Sample]) -> list[Example]:
+        found = []
+        for sample in samples:
+            values, marks, wanted = sample["values"], sample["marks"], float(sample["target"])
+            marked = [f"{value:.4f}" for value, mark in zip(values, marks, strict=True) if mark]
+            answer = pipeline.predict(values, marks)
+            given = f"{len(values)} numbers, of which are marked: {', '.join(marked) or 'none'}"
+            note = f"off by {abs(answer - wanted):.4f}"
+            found.append(Example((given,), (f"{wanted:.4f}",), (f"{answer:.4f}",), note=note))
+        return found
 
 
 @dataclass

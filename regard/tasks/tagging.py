@@ -23,14 +23,16 @@ from regard.core.spec import Answers, EmbeddingSpec, Rate, Size, Spec
 from regard.core.stack import StackSpec
 from regard.data.batches import BatchSpec, pad_rows
 from regard.data.column import ColumnSpec
-from regard.data.given import check_texts
+from regard.data.given import check_text, check_texts
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import Frame, Tokenizer, plain
-from regard.decode.pipeline import Pipeline
+from regard.decode.pipeline import Pipeline, refuse_target
+from regard.decode.reading import Reading, Strip
 from regard.errors import InputError
+from regard.tasks.example import Example
 from regard.tasks.measures import measure_labels
 from regard.tasks.task import Pulse, Task, TaskSpec, layer_of, one_stack
 
@@ -76,6 +78,7 @@ class TaggingTaskSpec(TaskSpec):
     form: ClassVar[Form] = "tags"
     answers: ClassVar[Answers | None] = "tags"
     measures: ClassVar[Mapping[str, bool]] = {"accuracy": True, "macro_f1": True}
+    roles: ClassVar[tuple[str, str, str]] = ("words", "tags", "answer")
     kind: Literal["tagging"] = "tagging"
     spelling: SpellingSpec | None = None
     """Words are also read letter by letter, in this way."""
@@ -148,6 +151,22 @@ class TaggingTaskSpec(TaskSpec):
 
     def measure(self, pipeline: Tagger, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return pipeline.measure(samples, pulse)
+
+    def make_sample(self, text: str) -> Sample:
+        return {"words": Tagger.cut_words(text)}
+
+    def demonstrate(self, pipeline: Tagger, samples: Sequence[Sample]) -> list[Example]:
+        answers = pipeline.tag_all([sample["words"] for sample in samples])
+        return [
+            Example(
+                tuple(sample["words"]),
+                tuple(sample.get("tags", ())),
+                tuple(answer),
+                answer == sample["tags"] if "tags" in sample else None,
+                aligned=True,
+            )
+            for sample, answer in zip(samples, answers, strict=True)
+        ]
 
 
 def pieces(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer) -> list[tuple[list[int], list[int]]]:
@@ -309,18 +328,7 @@ class Tagger(Pipeline):
         """The tags of many sentences, each a list of words, in their order; one without words has none."""
         for words in sentences:
             check_texts(words, "tag(sentence)")
-        letters = {letter: number for number, letter in enumerate(self.lexicon.letters, 2)}
-        tokenizer = self.lexicon.tokenizer
-        frame = tokenizer.frame if self.lexicon.foreign else None
-        rows = [
-            TaggedWords(
-                tokens,
-                first,
-                [0] * len(words),
-                [spell(word, letters) for word in words] if self.spec.spelling else [],
-            )
-            for words, (tokens, first) in zip(sentences, pieces(sentences, tokenizer), strict=True)
-        ]
+        tokenizer, frame, rows = self.lexicon.tokenizer, self._frame, self._rows(sentences)
         found: dict[int, list[str]] = {n: [] for n, row in enumerate(rows) if not row.first}
         order = sorted((n for n in range(len(rows)) if n not in found), key=lambda n: len(rows[n].tokens))
         for begin in range(0, len(order), ROWS):
@@ -336,6 +344,39 @@ class Tagger(Pipeline):
             for n in group:
                 found[n], names = names[: len(rows[n].first)], names[len(rows[n].first) :]
         return [found[n] for n in range(len(rows))]
+
+    @property
+    def _frame(self) -> Frame | None:
+        return self.lexicon.tokenizer.frame if self.lexicon.foreign else None
+
+    def _rows(self, sentences: Sequence[Sequence[str]]) -> list[TaggedWords]:
+        letters = {letter: number for number, letter in enumerate(self.lexicon.letters, 2)}
+        return [
+            TaggedWords(
+                tokens,
+                first,
+                [0] * len(words),
+                [spell(word, letters) for word in words] if self.spec.spelling else [],
+            )
+            for words, (tokens, first) in zip(sentences, pieces(sentences, self.lexicon.tokenizer), strict=True)
+        ]
+
+    def lay_out(self, text: str, target: str | None = None) -> Reading:
+        """A sentence, of each word's first token of which its tag is asked."""
+        refuse_target(self, target)
+        check_text(text, "look(text)")
+        words = self.cut_words(text)
+        if not words:
+            raise InputError(f"there is nothing to look at in {text!r}: it has no words", "a text with words")
+        batch = collect(self._rows([words]), self.lexicon.tokenizer, self._frame)
+        labels = self.lexicon.labels
+        return Reading(
+            batch.inputs,
+            Strip.of(self.lexicon.tokenizer, batch.inputs.tokens[0].tolist()),
+            targets=dict.fromkeys(batch.first.tolist()),
+            spell=lambda found: [labels[n] for n in found],
+            text=text,
+        )
 
     def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
         """Every measure on samples with their tags; words of a sentence are drawn together for the intervals."""

@@ -24,7 +24,8 @@ from regard.data.sample import Form, Sample
 from regard.data.sieve import Row
 from regard.data.tokenizer import Tokenizer
 from regard.decode.pipeline import Pipeline
-from regard.errors import SpecError
+from regard.errors import InputError, SpecError
+from regard.tasks.example import Example
 
 B = TypeVar("B")
 Pulse = Callable[[], None]  # called now and then in long work; it may raise to end it
@@ -43,6 +44,7 @@ class TaskSpec(Spec):
     # numbers that its evaluations report, each with whether more of it is better: a run file may name one as its goal
     measures: ClassVar[Mapping[str, bool]] = {}
     writes: ClassVar[bool] = False  # what it learned is used by writing text, token by token
+    roles: ClassVar[tuple[str, str, str]] = ("given", "expected", "answer")  # what an example's sides are called
 
     def known_measures(self) -> Mapping[str, bool]:
         """What its evaluations report as this task is set, each with whether more is better."""
@@ -107,6 +109,17 @@ class TaskSpec(Spec):
     def measure(self, pipeline: Any, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         """Every measure of a trained model on samples that it hasn't seen, with intervals."""
         raise NotImplementedError
+
+    def make_sample(self, text: str) -> Sample:
+        """A sample of a text that a user typed: all that a model is given, and nothing that it should answer."""
+        raise InputError(f"{self.kind}: it isn't asked by texts", "leave --text and --file out")
+
+    def demonstrate(self, pipeline: Any, samples: Sequence[Sample]) -> list[Example]:
+        """What a trained model makes of a few samples, one example each; a typed text has nothing to compare with.
+
+        None of them where a task shows no examples.
+        """
+        return []
 
 
 @dataclass

@@ -34,6 +34,7 @@ from regard.decode.search import Search
 from regard.decode.translator import Translator
 from regard.errors import SpecError
 from regard.tasks.entropy import cross_entropy, losses
+from regard.tasks.example import Example
 from regard.tasks.measures import Measure, ratio
 from regard.tasks.metrics.metric import Metrics, MetricSpec, measure_all
 from regard.tasks.task import Pulse, Task, TaskSpec
@@ -44,6 +45,7 @@ class TranslationTaskSpec(TaskSpec):
 
     form: ClassVar[Form] = "pairs"
     writes: ClassVar[bool] = True
+    roles: ClassVar[tuple[str, str, str]] = ("source", "reference", "translation")
     measures: ClassVar[Mapping[str, bool]] = {
         "loss": False,
         "perplexity": False,
@@ -131,6 +133,22 @@ class TranslationTaskSpec(TaskSpec):
     ) -> Mapping[str, Any]:
         measures, texts = evaluate_translator(pipeline, list_pairs(samples), metrics=self.metrics, pulse=pulse)
         return self.report_measures(measures, samples, texts)
+
+    def make_sample(self, text: str) -> Sample:
+        return {"source": text}
+
+    def demonstrate(self, pipeline: Translator, samples: Sequence[Sample]) -> list[Example]:
+        answers = pipeline.translate([sample["source"] for sample in samples])
+        return [
+            self._compare(sample, answer.text, "" if answer.cut is None else f"cut by its {answer.cut}")
+            for sample, answer in zip(samples, answers, strict=True)
+        ]
+
+    def _compare(self, sample: Sample, answer: str, note: str) -> Example:
+        if "target" not in sample:
+            return Example((sample["source"],), (), (answer,), None, note)
+        # a translation that differs may be as good
+        return Example((sample["source"],), (sample["target"],), (answer,), answer == sample["target"] or None, note)
 
 
 def list_pairs(samples: Sequence[Sample]) -> list[Pair]:

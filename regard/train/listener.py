@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.errors import DataError
 from regard.host.files import aside
+from regard.host.machine import peak_memory
 
 if TYPE_CHECKING:
     from regard.train.moment import Moment
@@ -79,11 +80,13 @@ class Journal(Listener):
         self.file.write(json.dumps({"event": "step"} | told) + "\n")
 
     def on_evaluation(self, moment: Moment, measures: Mapping[str, Any], best: bool) -> None:
-        told = {"event": "evaluation", "step": moment.step, "seconds": moment.seconds, "best": best, **measures}
+        told = {"event": "evaluation", "step": moment.step, "seconds": moment.seconds, "best": best}
+        told |= {"peak_memory": peak_memory(), **measures}
         self.file.write(json.dumps(told) + "\n")
 
     def on_finish(self, moment: Moment, reason: str) -> None:
         told = {"event": "end", "step": moment.step, "seconds": moment.seconds, "reason": reason}
+        told |= {"peak_memory": peak_memory()}
         self.file.write(json.dumps(told) + "\n")
 
     def on_end(self, moment: Moment) -> None:
@@ -92,12 +95,17 @@ class Journal(Listener):
 
 def history(path: Path) -> list[dict[str, Any]]:
     """The steps and evaluations of a journal. What can't be read is left out: a log must not stop those who use it."""
+    return [entry for entry in read_journal(path) if entry["event"] != "end"]
+
+
+def read_journal(path: Path) -> list[dict[str, Any]]:
+    """The same with the end, if a run came to it."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}", "a run folder that was trained") from None
     entries = (read_entry(line) for line in content.split(b"\n"))
-    return [entry for entry in entries if entry is not None and entry["event"] != "end"]
+    return [entry for entry in entries if entry is not None]
 
 
 def read_entry(line: bytes) -> dict[str, Any] | None:

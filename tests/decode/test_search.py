@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from regard.core.model import Model
+from regard.core.probe import Record
 from regard.decode.ensemble import Ensemble
 from regard.decode.filters import Demands
 from regard.decode.search import Hypothesis, Search, beam_search
-from regard.errors import RegardError, SpecError
+from regard.errors import InputError, RegardError, SpecError
 from regard.models import preset
 
 WORDS, BEGIN, END, LONGEST = 5, 0, 1, 4
@@ -106,12 +107,36 @@ def test_attention_follows_the_winner_and_sums_to_one() -> None:
                 torch.testing.assert_close(item.attention.sum(-1), torch.ones(len(item.tokens)))
                 assert (item.attention[:, ~VALID[row]] == 0).all()
                 memory = model.encode(SOURCES[row : row + 1], VALID[row : row + 1])
-                from regard.core.probe import Record
-
                 record = Record(*model.alignments)
                 model(torch.tensor([[BEGIN, *item.tokens[:-1]]]), memory, probe=record)
                 maps = torch.stack([record[path] for path in record]).mean((0, 2))[0]
                 torch.testing.assert_close(item.attention, maps, atol=1e-4, rtol=1e-4)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["transformer-tiny", "bahdanau", "luong-feed"])
+@pytest.mark.parametrize(
+    "settings", [Search(beam=4, best=3, max_tokens=8), Search(beam=3, best=2, sample=True, max_tokens=8)]
+)
+def test_every_hypothesis_carries_all_heads_of_all_layers_along_its_ancestry(name: str, settings: Search) -> None:
+    """Its own, not those of the row that it stood in: as if it were read with nobody beside it."""
+    model = MODELS[name]
+    for row, found in enumerate(run(model, settings, attention="*weights")):
+        for item in found:
+            assert item.attention is None
+            memory = model.encode(SOURCES[row : row + 1], VALID[row : row + 1])
+            record = Record("decoder.*weights")
+            model(torch.tensor([[BEGIN, *item.tokens[:-1]]]), memory, probe=record)
+            assert set(item.weights) == set(record)
+            for path, weights in item.weights.items():
+                assert weights.shape[1] == len(item.tokens)
+                torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:2]))
+                torch.testing.assert_close(weights, record[path][0], atol=1e-4, rtol=1e-4)
+
+
+def test_weights_that_no_decoder_has_are_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"nothing here is called \*\.crossed\.weights"):
+        run(MODELS["transformer-tiny"], Search(), attention="*.crossed.weights")
 
 
 @torch.no_grad()
@@ -259,7 +284,7 @@ def test_finished_sentences_leave_the_batch() -> None:
     class Counting:
         def __init__(self, model: Model) -> None:
             self.model, self.rows = model, []  # type: ignore[var-annotated]
-            self.alignments, self.device = model.alignments, model.device
+            self.alignments, self.device, self.names = model.alignments, model.device, model.names
 
         def start(self, rows: int, memory: Any = None) -> Any:
             return self.model.start(rows, memory)

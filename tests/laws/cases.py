@@ -1,32 +1,17 @@
-"""Every mixer in the folder, in every variant that its settings allow: what the laws run on.
+"""Every mixer in the folder, in every variant that its settings allow: what the laws run on here.
 
-A variant changes one setting: a switch is flipped, a choice takes each of its values, a slot each kind that stands
-without settings. A new file in `regard/mixers` is found by itself.
+A new file in `regard/mixers` is found by itself. `EXTRA` has what one change to the usual settings doesn't reach.
 """
 
 from __future__ import annotations
 
-import itertools
-import types
-import typing
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, Literal, TypeVar
-
-import pytest
-import torch
-from torch import Tensor
+from typing import Any
 
 import regard.mixers  # noqa: F401
-from regard.core.mixer import Mixer, MixerSpec
-from regard.core.probe import Probe
-from regard.core.spec import Spec
-from regard.core.state import Memory, State
-from regard.core.view import View
+from regard.core.mixer import MixerSpec
 from regard.errors import SpecError
-
-WIDTH, ROWS, TIME, KEYS = 16, 3, 10, 6
+from regard.laws.subject import WIDTH, Subject
+from regard.laws.variant import label, list_bases, make_small, vary
 
 EXTRA: list[dict[str, Any]] = [
     {"kind": "attention", "heads": 4, "kv_heads": 2, "causal": True},
@@ -73,46 +58,12 @@ EXTRA: list[dict[str, Any]] = [
 ]
 
 
-def bases() -> Iterator[MixerSpec]:
-    for kind in sorted(MixerSpec.kinds):
-        plain = MixerSpec.parse(kind)
-        sizes = {name: 8 for name, value in plain.fields().items() if isinstance(value, int) and value > WIDTH}
-        plain = plain.replace(**sizes)  # the laws hold at any size; small ones are quick
-        yield from dict.fromkeys((plain, plain.forward_only(), plain.both_ways()))
-
-
-def variants(spec: MixerSpec) -> Iterator[MixerSpec]:
-    """The spec itself, and with one setting changed."""
-    yield spec
-    for name, info in type(spec).model_fields.items():
-        if name == "kind":
-            continue
-        for value in choices(info.annotation, getattr(spec, name)):
-            try:
-                yield spec.replace(**{name: value})
-            except SpecError:
-                continue  # a kind that needs settings
-
-
-def choices(annotation: Any, now: Any) -> Iterator[Any]:
-    """Other values that a setting can take, where they can be listed."""
-    origin = typing.get_origin(annotation)
-    if annotation is bool:
-        yield not now
-    elif origin is Literal:
-        yield from (value for value in typing.get_args(annotation) if value != now)
-    elif origin in (typing.Union, types.UnionType):
-        for part in typing.get_args(annotation):
-            yield from choices(part, now)
-    elif isinstance(annotation, type) and issubclass(annotation, Spec):
-        yield from (kind for kind in annotation.kinds if now is None or kind != now.kind)
-
-
 def every_mixer() -> list[MixerSpec]:
     """Whatever can be built at the laws' width."""
-    specs = [variant for base in bases() for variant in variants(base)] + [MixerSpec.parse(extra) for extra in EXTRA]
+    plain = (make_small(MixerSpec.parse(kind)) for kind in sorted(MixerSpec.kinds))
+    specs = [variant for spec in plain for base in list_bases(spec) for variant in vary(base)]
     built = []
-    for spec in dict.fromkeys(specs):
+    for spec in dict.fromkeys([*specs, *map(MixerSpec.parse, EXTRA)]):
         try:
             spec.build(WIDTH)
         except SpecError:
@@ -121,103 +72,10 @@ def every_mixer() -> list[MixerSpec]:
     return built
 
 
-def label(spec: MixerSpec) -> str:
-    changed = []
-    for name, info in type(spec).model_fields.items():
-        value = getattr(spec, name)
-        if name != "kind" and value != info.default:
-            changed.append(f"{name}={value.kind if isinstance(value, Spec) else value}")
-    return "-".join([spec.kind, *changed])
-
-
-def blind(spec: MixerSpec) -> bool:
-    """Whether its output doesn't depend on its input: the mean of a memory is the same for every query."""
-    return spec.kind == "pool" and spec.over_memory
+def put_on_trial(spec: MixerSpec) -> Subject:
+    """Ours are exact where the law allows rounding, but for the one that goes through a Fourier transform."""
+    return Subject.describe(spec, label(spec), rounding=1e-6 if spec.kind == "ssm" else 0.0)
 
 
 SPECS = every_mixer()
-CAUSAL = [spec for spec in SPECS if spec.build(WIDTH).causal]
-Test = TypeVar("Test", bound=Callable[..., None])
-
-
-@dataclass
-class Law:
-    """A test of one mixer, and which mixers it speaks of: so that it can be applied to mixers from elsewhere, too."""
-
-    test: Callable[..., None]
-    speaks_of: Callable[[MixerSpec], bool]
-
-    def cases(self, spec: MixerSpec) -> Iterator[dict[str, Any]]:
-        """What to call it with, for one mixer; nothing where it doesn't speak of it, or takes minutes."""
-        marks = vars(self.test).get("pytestmark", [])
-        if not self.speaks_of(spec) or any(mark.name == "long" for mark in marks):
-            return
-        tables = {mark.args[0]: mark.args[1] for mark in marks if mark.name == "parametrize"} | {"spec": [spec]}
-        for values in itertools.product(*tables.values()):
-            yield dict(zip(tables, values, strict=True))
-
-
-LAWS: list[Law] = []
-
-
-def law(speaks_of: Callable[[MixerSpec], bool]) -> Callable[[Test], Test]:
-    """Make a test of every mixer here that it speaks of."""
-
-    def make(test: Test) -> Test:
-        test = pytest.mark.parametrize("spec", [spec for spec in SPECS if speaks_of(spec)], ids=label)(test)
-        LAWS.append(Law(test, speaks_of))
-        return test
-
-    return make
-
-
-@cache
-def is_causal(spec: MixerSpec) -> bool:
-    return spec.build(WIDTH).causal
-
-
-every = law(lambda _: True)
-causal = law(is_causal)
-
-
-def build(spec: MixerSpec) -> Mixer:
-    torch.manual_seed(1)
-    return spec.build(WIDTH).eval()
-
-
-def inputs(time: int = TIME, rows: int = ROWS) -> Tensor:
-    return torch.randn(rows, time, WIDTH, generator=torch.Generator().manual_seed(2))
-
-
-def memory(spec: MixerSpec, rows: int = ROWS, keys: int = KEYS) -> Memory | None:
-    """Something to look at, for the mixers that do."""
-    if not spec.over_memory:
-        return None
-    generator = torch.Generator().manual_seed(3)
-    states = torch.randn(rows, keys, spec.memory_width(WIDTH) or WIDTH, generator=generator)
-    layers = spec.fields().get("layers", 1)
-    return Memory(tensors=(states,), final=torch.randn(rows, 2, layers, states.shape[-1], generator=generator))
-
-
-def whole(
-    mixer: Mixer, x: Tensor, memory: Memory | None, valid: Tensor | None = None, probe: Probe | None = None
-) -> Tensor:
-    return mixer(x, View.of(x, valid, memory=memory, probe=probe))
-
-
-def fresh(mixer: Mixer, x: Tensor, memory: Memory | None, room: int = 0) -> State | None:
-    view = View.of(x[:, :0], memory=memory)
-    view.room = room
-    return mixer.start(x.shape[0], view)
-
-
-def follow(
-    mixer: Mixer,
-    x: Tensor,
-    state: State | None,
-    memory: Memory | None,
-    valid: Tensor | None = None,
-    probe: Probe | None = None,
-) -> Tensor:
-    """The next chunk."""
-    return mixer(x, View.of(x, valid, state, memory=memory, probe=probe), state)
+SUBJECTS = [put_on_trial(spec) for spec in SPECS]

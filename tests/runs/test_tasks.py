@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 
 from regard.cli import run
 from regard.errors import InputError
+from regard.runs.examples import ask_run
 from regard.runs.load import load, load_bundle, usage
 from regard.tasks.task import TaskSpec
 from regard.tasks.translation import TranslationTaskSpec
@@ -98,6 +99,32 @@ def test_settings_of_a_search_are_refused_where_nothing_is_searched(runs: dict[s
     done = regard("eval", str(runs[name]), "--beam", "2")
     assert done.returncode == 3
     assert "measured without a search" in done.stderr
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_task_shows_what_its_model_makes_of_samples(runs: dict[str, Path], name: str) -> None:
+    asked = ask_run(str(runs[name]), 3, [])
+    assert asked.notes == [] and asked.split == "validation"
+    assert asked.roles == type(TaskSpec.parse(RUNS[name]["task"])).roles != TaskSpec.roles
+    assert len(asked.examples) == 3
+    for example in asked.examples:
+        assert example.given and example.expected and all(example.given) and len(example.answer) > 0
+        if example.aligned:
+            assert len(example.given) == len(example.expected) == len(example.answer)
+    assert [one.given for one in ask_run(str(runs[name]), 3, []).examples] == [one.given for one in asked.examples]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_typed_text_is_answered_where_a_task_reads_texts(runs: dict[str, Path], name: str) -> None:
+    text = "the [MASK] sleeps" if name == "masking" else "3 1 2" if name == "algorithm" else "the cat sleeps"
+    asked = ask_run(str(runs[name]), 1, [text])
+    if name == "regression":
+        assert len(asked.examples) == 1 and "isn't asked by texts" in asked.notes[0]
+        return
+    own, typed = asked.examples
+    assert own.expected and not typed.expected and typed.right is None and typed.answer
+    assert " ".join(typed.given) == text
+    assert list(asked.looks) == [text] and asked.looks[text].arrays
 
 
 @pytest.mark.parametrize("name", RUNS)

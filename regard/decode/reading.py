@@ -1,0 +1,51 @@
+"""What a model reads of a text, laid out to be looked at: tokens as people read them, and what each position is to
+answer. Every pipeline lays out its own texts; whoever looks needs to know nothing of tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tokenizers import decoders
+
+from regard.core.inputs import Inputs
+from regard.data.spelling import spell_tokens
+from regard.data.tokenizer import Tokenizer
+
+Output = Literal["softmax", "sigmoid", "none"]  # one of all answers; each by itself; the scores are the answer
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Tokens in their order, as people read them."""
+
+    pieces: tuple[str, ...]  # a piece that begins a word begins with ▁, or the rest of a word with ##
+    special: tuple[bool, ...]  # which of them are no text: a beginning, an end, a mask
+    spaced: bool = False  # the tokenizer marks spaces, so a piece without a mark goes on
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, numbers: Sequence[int]) -> Strip:
+        controls = tokenizer.controls
+        spaced = isinstance(tokenizer.engine.decoder, decoders.ByteLevel | decoders.Metaspace)
+        return cls(tuple(spell_tokens(tokenizer, numbers)), tuple(number in controls for number in numbers), spaced)
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One text in front of a model."""
+
+    inputs: Inputs  # one row; its memory is what the encoder is to read for a decoder
+    tokens: Strip  # what the stack that answers reads
+    source: Strip | None = None  # what the encoder reads, where a decoder looks at it
+    written: Strip | None = None  # what each position is to write, where a decoder reads what was written before
+    targets: Mapping[int, int | None] = field(default_factory=dict)  # positions that answer, each with what is right
+    spell: Callable[[Sequence[int]], list[str]] = lambda numbers: [
+        str(number) for number in numbers
+    ]  # answers as words
+    output: Output = "softmax"  # how answers' scores become shares
+    text: str = ""

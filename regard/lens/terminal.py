@@ -1,0 +1,143 @@
+"""A look in a terminal: one head, a layer or the mean as a grid; all heads as small maps; and what is predicted."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from rich.cells import cell_len, set_cell_size
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.lens.grid import FLOORS, LEVELS, grid, labels
+from regard.lens.look import AttentionMap, Look
+
+SMALL = 16  # rows and columns of a small map at the most
+SHARE = 100  # of a probability
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Weights that were chosen among all of a look: (queries, keys)."""
+
+    title: str
+    place: AttentionMap
+    weights: Tensor
+
+
+def choose_weights(look: Look, head: str = "mean") -> Chosen:
+    """One head (`3.2`: layer 3, head 2), the mean of a layer's heads (`3`), or the mean of all (`mean`).
+
+    Where a look is about several kinds of attention, it is the one over the source, or else that of the stack that
+    answers.
+    """
+    maps = main_maps(look)
+    kind = f"{maps[0].stack} {maps[0].part}" + (f" {maps[0].what}" if maps[0].what != "weights" else "")
+    if head == "mean":
+        all_heads = torch.cat([look.weights(place.name)[place.name] for place in maps])
+        count = f"{len(all_heads)} heads" if len(all_heads) > 1 else "one head"
+        return Chosen(f"{kind}, the mean of {count}", maps[0], all_heads.mean(0))
+    match = re.fullmatch(r"(\d+)(?:\.(\d+))?", head)
+    if match is None:
+        raise InputError(f"--head {head}: which one is that?", "--head LAYER.HEAD, --head LAYER, or --head mean")
+    layer = int(match.group(1))
+    place = next((place for place in maps if place.layer == layer), None)
+    if place is None:
+        there = ", ".join(str(place.layer) for place in maps)
+        raise InputError(f"--head {head}: {kind} has no layer {layer}", f"layers, counted from 0: {there}")
+    heads = look.weights(place.name)[place.name]
+    if match.group(2) is None:
+        return Chosen(f"{kind}, layer {layer}, the mean of {len(heads)} heads", place, heads.mean(0))
+    number = int(match.group(2))
+    if number >= len(heads):
+        raise InputError(f"--head {head}: layer {layer} has {len(heads)} heads, counted from 0", f"--head {layer}.0")
+    return Chosen(f"{kind}, layer {layer}, head {number}", place, heads[number])
+
+
+def main_maps(look: Look) -> list[AttentionMap]:
+    """The maps of one kind: over the source if there are any, else of the stack that answers."""
+    maps = look.maps()
+    if not maps:
+        from regard.lens.keep import explain_blindness
+
+        raise InputError(f"there is no attention to show: {explain_blindness(look)}", "--json gives its predictions")
+    crossing = [place for place in maps if place.name in look.model.alignments]
+    first = (crossing or [place for place in maps if place.stack == maps[-1].stack])[0]
+    return [place for place in maps if (place.stack, place.part, place.what) == (first.stack, first.part, first.what)]
+
+
+def draw_grid(look: Look, head: str = "mean", *, color: bool, width: int = 80) -> str:
+    """Some weights with the tokens on both sides."""
+    chosen = choose_weights(look, head)
+    queries, keys = chosen.weights.shape
+    columns, rows = look.label(chosen.place.columns, keys), look.label(chosen.place.rows, queries)
+    return grid(columns, rows, chosen.weights.tolist(), color=color, title=chosen.title, width=width)
+
+
+def draw_sheet(look: Look, *, color: bool, width: int = 80) -> str:
+    """All heads of all layers as small maps, each from no weight to its own largest; large ones are drawn coarser."""
+    lines: list[str] = []
+    for place in look.maps() or main_maps(look):
+        heads = look.weights(place.name)[place.name]
+        queries, keys = heads.shape[1:]
+        lines += [f"{place.name}  ({queries} × {keys}, {len(heads)} heads)"]
+        maps = [_shrink(table) for table in heads]
+        across = max(1, (width + 2) // (maps[0].shape[1] + 2))
+        for first in range(0, len(maps), across):
+            row = maps[first : first + across]
+            numbers = [str(first + n).ljust(table.shape[1]) for n, table in enumerate(row)]
+            drawn = [_draw_small(table, color) for table in row]
+            lines += ["  ".join(numbers).rstrip(), *("  ".join(parts) for parts in zip(*drawn, strict=True)), ""]
+    return "\n".join(lines).rstrip("\n")
+
+
+def _shrink(table: Tensor) -> Tensor:
+    """At most so many rows and columns; each keeps the largest weight that it stands for."""
+    queries, keys = table.shape
+    size = (min(queries, SMALL), min(keys, SMALL))
+    return F.adaptive_max_pool2d(table[None], size)[0]
+
+
+def _draw_small(table: Tensor, color: bool) -> list[str]:
+    """Two rows a line: half blocks where there is color, else the darker shade of both."""
+    largest = float(table.max()) or 1.0
+    ranks = torch.bucketize(table / largest, torch.tensor(FLOORS), right=True) - 1
+    if len(ranks) % 2:
+        ranks = F.pad(ranks, (0, 0, 0, 1))
+    lines = []
+    for upper, lower in zip(ranks[::2].tolist(), ranks[1::2].tolist(), strict=True):
+        cells = zip(upper, lower, strict=True)
+        if color:
+            lines.append(
+                "".join(f"\x1b[38;5;{LEVELS[up][2]};48;5;{LEVELS[down][2]}m▀" for up, down in cells) + "\x1b[0m"
+            )
+        else:
+            lines.append("".join(LEVELS[max(up, down)][1] for up, down in cells))
+    return lines
+
+
+def draw_predictions(look: Look, best: int = 3, width: int = 80) -> str:
+    """What the model says at each position: how likely what is right is there, and what else comes to mind."""
+    found = look.predictions(best)
+    if not found:
+        raise InputError("this model predicts nothing here", "a model with words or labels to choose from")
+    lines = [f"{'':>5} {'token':16} {'probability':>11} {'rank':>6} {'entropy':>8}  likeliest"]
+    for item in found:
+        place = "" if item.position is None else str(item.position)
+        name = _fit(labels([item.token])[0], 16)
+        share = _percent(math.exp(item.log_probability))
+        others = "  ".join(f"{labels([token])[0]} {_percent(chance)}" for token, chance in item.alternatives)
+        line = f"{place:>5} {name} {share:>11} {item.rank:>6,} {item.entropy:>8.2f}  {others}"
+        lines.append(line if cell_len(line) <= width else set_cell_size(line, width - 1).rstrip() + "…")
+    return "\n".join(lines)
+
+
+def _percent(share: float) -> str:
+    return f"{SHARE * share:.1f} %" if share >= 0.0005 else "< 0.1 %"
+
+
+def _fit(text: str, width: int) -> str:
+    return set_cell_size(text if cell_len(text) <= width else f"{set_cell_size(text, width - 1).rstrip()}…", width)
