@@ -219,7 +219,7 @@ def _going_on(pieces: Sequence[str], spaced: bool = False) -> list[bool]:
         before, piece = pieces[n - 1], pieces[n]
         if piece.startswith(START) or piece in ALONE or before in ALONE:
             continue
-        if piece[:1].isspace() or before[-1:].isspace():  # a line ends
+        if spaced and (piece[:1].isspace() or before[-1:].isspace()):  # a line ends
             continue
         # a bare ▁ takes whatever comes
         found[n] = before == START or not (is_punctuation(piece) or is_punctuation(before))
