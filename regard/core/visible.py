@@ -9,7 +9,7 @@ from functools import cached_property
 from torch import nn
 
 from regard.core.mixer import Part
-from regard.core.probe import Probe, Sight
+from regard.core.probe import Probe, Sight, join_probes
 
 
 class Visible(nn.Module):
@@ -20,12 +20,12 @@ class Visible(nn.Module):
 
     @contextmanager
     def watch(self, probe: Probe) -> Iterator[None]:
-        """Let a probe see every call of the model within, beside a call's own.
+        """Let a probe see every call of the model within, beside a call's own and those that watch already.
 
         For whoever hands the model to others and must not depend on what they pass on: a task can't forget it.
         """
         probe.begin(Sight(self._sights))
-        before, self.watcher = self.watcher, probe
+        before, self.watcher = self.watcher, join_probes(self.watcher, probe)
         try:
             yield
         finally:

@@ -200,11 +200,13 @@ def _make_inputs(translator: Translator, pairs: Sequence[TokenPair]) -> tuple[In
     """What the model reads, and where in its weights a pair's first step and first source token stand."""
     model = translator.model
     assert isinstance(model, Model)
-    pad = translator.target.pad
+    pad, opening = translator.target.pad, translator.generation.opening
+    begin = [translator.begin] if opening is None else [translator.begin, opening]  # as the search lets it begin
+    first = len(begin) - 1  # the step that writes the first token of the target
     if model.encoder is None:
-        whole = [[*source, translator.begin, *target] for source, target in pairs]
-        return Inputs.pad(whole, pad), [(len(source), 0) for source, _ in pairs]
+        whole = [[*source, *begin, *target] for source, target in pairs]
+        return Inputs.pad(whole, pad), [(len(source) + first, 0) for source, _ in pairs]
     frame = translator.source.frame if translator.foreign else None
     memory = Inputs.pad([translator.read(list(source)) for source, _ in pairs], translator.source.pad)
-    targets = Inputs.pad([[translator.begin, *target] for _, target in pairs], pad)
-    return replace(targets, memory=memory.to(model.device)), [(0, len(frame[0]) if frame else 0)] * len(pairs)
+    targets = Inputs.pad([[*begin, *target] for _, target in pairs], pad)
+    return replace(targets, memory=memory.to(model.device)), [(first, len(frame[0]) if frame else 0)] * len(pairs)

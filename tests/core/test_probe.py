@@ -255,3 +255,13 @@ def test_a_value_of_a_whole_call_has_no_positions() -> None:
     name = next(name for name in model.names() if name.endswith(".load"))
     with pytest.raises(InputError, match="has neither heads nor positions"):
         model(TOKENS, probe=Edit.scale(name, 0.3, positions=[1]))
+
+
+@torch.no_grad()
+def test_who_watches_within_another_watch_does_not_end_it() -> None:
+    model = preset("gpt2", width=64, depth=2, vocabulary=9).build().eval()
+    first, second = Edit.zero("decoder.blocks.0.mix.output"), Edit.zero("decoder.blocks.1.ffn.output")
+    with model.watch(first), model.watch(second):
+        both = model(TOKENS)
+    torch.testing.assert_close(both, model(TOKENS, probe=first | second))
+    assert model.watcher is None
