@@ -79,7 +79,11 @@ def align_words(
         ),
     ] = True,
     learn: Annotated[
-        int, typer.Option(metavar="N", help="The most pairs, of the run's training data too, to learn that from.")
+        int,
+        typer.Option(
+            metavar="N",
+            help="The run's training pairs are added to those given up to this many, to learn from and choose a head.",
+        ),
     ] = 20_000,
     form: Annotated[
         Format | None,

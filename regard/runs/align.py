@@ -39,6 +39,8 @@ from regard.tasks.translation import TranslationTaskSpec
 
 WordedPair = tuple[WordedText, WordedText]
 TOLD = 10  # places that a message lists
+MOST = 20_000  # pairs to learn from, unless more are asked for
+FEW = 50  # with fewer pairs, no head is better than another by more than chance
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class AlignmentSettings:
     step: Literal["auto"] | Step = "auto"
     join: Join = "grow-diag"  # how rows and columns, or two directions, become one
     lexical: bool = True  # a table of word pairs sharpens the weights
-    learn: int = 20_000  # pairs that the table is learned from, at most: of the run's training data, and those given
+    learn: int = MOST  # pairs to choose a head and make the table by: the given ones, and training data up to so many
 
     def check(self) -> None:
         if self.join not in JOINS:
@@ -202,7 +204,9 @@ class AlignedSide:
     def make_aligner(self, settings: AlignmentSettings, meter: Meter) -> Aligner:
         """The aligner that these pairs and the run's training data make."""
         given = self.tokens
-        pairs = [*given[: max(1, settings.learn)], *self.recall(max(0, settings.learn - len(given)))]
+        pairs = [*given[: max(MOST, settings.learn)], *self.recall(max(0, settings.learn - len(given)))]
+        if settings.head == "auto" and len(pairs) < FEW:
+            warn(f"{len(pairs)} pairs are few to choose a head from; --learn or more --data help, or --head says which")
         return make_aligner(self.translator, pairs, settings.head, settings.step, settings.lexical, meter)
 
     def recall(self, most: int) -> list[TokenPair]:
