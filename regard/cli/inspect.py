@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +21,42 @@ from regard.host.output import check_file
 if TYPE_CHECKING:
     from regard.lens.look import Look
 
-ENDINGS = (".html", ".json", ".npz", ".csv", ".png", ".svg")
+ENDINGS = (".html", ".json", ".npz", ".csv", ".png", ".svg")  # keep.WRITERS, known without torch; a test compares them
+
+
+TARGET = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="What a translator is to write. [its own translation]")
+]
+NAMES = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATTERN",
+        help="What to look at: *.cross.weights, decoder.blocks.3.*; say it again for more. `list` lists all. [*]",
+    ),
+]
+ANALYSIS = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Print an analysis as JSON: rollout, ablation, logit-lens, …; `list` tells all."),
+]
+OUT = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write it instead: .html (the viewer), .json, .npz, .csv, .png or .svg."),
+]
+
+
+@dataclass(frozen=True)
+class LookStyle:
+    """How a look is drawn in a terminal."""
+
+    head: str = "mean"
+    every: bool = False
+    predictions: bool = False
+
+    def refuse_elsewhere(self, where: str) -> None:
+        """What is only for a terminal isn't passed over in silence where something else is asked for."""
+        given = {"--head": self.head != "mean", "--all": self.every, "--predictions": self.predictions}
+        for option in (option for option, wanted in given.items() if wanted):
+            raise SpecError(f"{option} is for what is drawn here, and {where} tells all", f"leave {option} out")
 
 
 @verb("Measure and look inside")
@@ -29,17 +65,8 @@ def inspect(
     texts: TEXTS = None,
     files: FILE = None,
     text: Annotated[str | None, typer.Option(metavar="TEXT", help="The text, if it isn't typed after RUN.")] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="What a translator is to write. [its own translation]"),
-    ] = None,
-    names: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="What to look at: *.cross.weights, decoder.blocks.3.*; say it again for more. `list` lists all. [*]",
-        ),
-    ] = None,
+    target: TARGET = None,
+    names: NAMES = None,
     head: Annotated[
         str, typer.Option(metavar="HEAD", help="LAYER.HEAD, LAYER for the mean of its heads, or mean.")
     ] = "mean",
@@ -49,44 +76,22 @@ def inspect(
         bool, typer.Option("--predictions", help="Print what the model says at each position, too.")
     ] = False,
     best: Annotated[int, typer.Option(metavar="N", help="The number of likeliest answers at each position.")] = 5,
-    analysis: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Print an analysis as JSON: rollout, ablation, logit-lens, …; `list` tells all."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write it instead: .html (the viewer), .json, .npz, .csv, .png or .svg."),
-    ] = None,
+    analysis: ANALYSIS = None,
+    out: OUT = None,
     as_json: JSON = False,
 ) -> None:
     """Look inside a model while it reads a text: attention of any layer and head, and predictions.
 
     Without --out, a grid: one row for each token that looks, one column for each token that it can look at.
     """
-    if best < 1:
-        raise SpecError(f"--best {best}: there must be one answer at least", "--best 1")
-    typed = [*(texts or []), *([] if text is None else [text])]
-    if target is not None and len(typed) != 1:
-        raise SpecError("--target belongs to one text", f'regard inspect {run} "TEXT" --target "TEXT"')
-    if head != "mean" and (out is not None or as_json or every or analysis is not None):
-        raise SpecError(
-            "--head is for the grid in the terminal; elsewhere all heads are told", "--names PATTERN chooses"
-        )
-    if analysis is not None and (out is not None or by_word):
-        raise SpecError("--analysis prints to standard output, token by token", "leave out --out and --by-word")
-    if out is not None:
-        if out.suffix.lower() not in ENDINGS:  # what is written where is known without torch
-            raise InputError(f"{out}: what is it to be?", f"a name that ends in {', '.join(ENDINGS)}")
-        check_file(out)
     if names == ["list"]:
         return print_names(run)
     if analysis == "list":
         return print_analyses()
+    typed, style = [*(texts or []), *([] if text is None else [text])], LookStyle(head, every, predictions)
+    check_words(run, typed, target, best)
+    check_place(style, analysis, out, as_json, by_word)
     source = choose_source(texts, files, typed)
-    if len(typed) == 1 and not typed[0].strip():
-        raise InputError("there is nothing to look at: the text is empty", "a text with words")
     from regard.runs.load import load
 
     pipeline = load(run)
@@ -96,16 +101,10 @@ def inspect(
         return [look.by_word() for look in looks] if by_word else looks
 
     def show(_: GivenText, look: Look) -> None:
-        if analysis is not None:
-            from regard.lens.analysis import analyse
-
-            print(json.dumps({"text": look.reading.text, **analyse(look, analysis).as_json()}, ensure_ascii=False))
-        elif as_json:
-            from regard.lens.keep import as_data
-
-            print(json.dumps(as_data(look, best), ensure_ascii=False))
+        if analysis is not None or as_json:
+            print(json.dumps(tell_look(look, analysis, best), ensure_ascii=False))
         else:
-            print_look(look, head, every, predictions, best)
+            print_look(look, style, best)
 
     if out is None:
         answer_texts(source, "looking", ask, show, Manner(as_json, "title", {}), window=1)
@@ -114,6 +113,44 @@ def inspect(
     print(look.save(out, best))
     if out.suffix.lower() == ".html":
         hint(f"open {out} in a browser")
+
+
+def check_words(run: str, typed: list[str], target: str | None, best: int) -> None:
+    """Tell mistakes in the words before anything is loaded."""
+    if best < 1:
+        raise SpecError(f"--best {best}: there must be one answer at least", "--best 1")
+    if target is not None and len(typed) != 1:
+        raise SpecError("--target belongs to one text", f'regard inspect {run} "TEXT" --target "TEXT"')
+    if len(typed) == 1 and not typed[0].strip():
+        raise InputError("there is nothing to look at: the text is empty", "a text with words")
+
+
+def check_place(style: LookStyle, analysis: str | None, out: Path | None, as_json: bool, by_word: bool) -> None:
+    """Insist that a look goes to one place, and that this place takes it."""
+    if analysis is not None and (out is not None or by_word):
+        raise SpecError("--analysis prints to standard output, token by token", "leave out --out and --by-word")
+    if out is not None and as_json:
+        raise SpecError(f"--json prints, and --out {out} writes", "--out look.json, or --json alone")
+    if style.every and style.head != "mean":
+        raise SpecError(f"--all draws all heads, and --head {style.head} is one", "one of the two")
+    for where, there in (("--analysis", analysis), ("--out", out), ("--json", as_json or None)):
+        if there is not None:
+            style.refuse_elsewhere(where)
+    if out is not None:
+        if out.suffix.lower() not in ENDINGS:
+            raise InputError(f"{out}: what is it to be?", f"a name that ends in {', '.join(ENDINGS)}")
+        check_file(out)
+
+
+def tell_look(look: Look, analysis: str | None, best: int) -> dict[str, Any]:
+    """A look, or an analysis of it, as data."""
+    if analysis is None:
+        from regard.lens.keep import as_data
+
+        return as_data(look, best)
+    from regard.lens.analysis import analyse
+
+    return {"text": look.reading.text, **analyse(look, analysis).as_json()}
 
 
 def one_text(source: TextSource, out: Path) -> str:
@@ -140,14 +177,17 @@ def print_analyses() -> None:
         print(f"{name:22} {found.about}")
 
 
-def print_look(look: Look, head: str, every: bool, predictions: bool, best: int) -> None:
+def print_look(look: Look, style: LookStyle, best: int) -> None:
     """A look for people."""
     from regard.lens.look import WordLook
     from regard.lens.terminal import draw_grid, draw_predictions, draw_sheet
 
     color, width = may_color(), shutil.get_terminal_size().columns
-    if not predictions or look.maps():
-        print(draw_sheet(look, color=color, width=width) if every else draw_grid(look, head, color=color, width=width))
-    if predictions:
-        look = look.whole if isinstance(look, WordLook) else look  # predictions are of tokens
-        print(f"\n{draw_predictions(look, best, width if sys.stdout.isatty() else 1000)}")
+    if look.maps() or not style.predictions:
+        if style.every:
+            print(draw_sheet(look, color=color, width=width))
+        else:
+            print(draw_grid(look, style.head, color=color, width=width))
+    if style.predictions:
+        whole = look.whole if isinstance(look, WordLook) else look  # predictions are of tokens
+        print(f"\n{draw_predictions(whole, best, width if sys.stdout.isatty() else 1000)}")

@@ -10,7 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli import app
+from regard.cli.inspect import ENDINGS
 from regard.errors import InputError, RegardError
+from regard.lens.keep import WRITERS
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "0.1"
 TRANSLATION, LANGUAGE, TAGGING = (str(FIXTURES / name) for name in ("translation", "language", "tagging"))
@@ -90,8 +92,10 @@ def test_heads_have_their_importance() -> None:
     [
         ([TRANSLATION, TEXT, "--analysis", "gates"], "gate"),
         ([TRANSLATION, TEXT, "--analysis", "nonsense"], "there is no analysis 'nonsense'"),
-        ([TRANSLATION, TEXT, "--head", "9.9", "--json"], "--head is for the grid"),
-        ([TRANSLATION, TEXT, "--head", "9.9", "--all"], "--head is for the grid"),
+        ([TRANSLATION, TEXT, "--head", "9.9", "--json"], "--head is for what is drawn here"),
+        ([TRANSLATION, TEXT, "--all", "--analysis", "heads"], "--all is for what is drawn here"),
+        ([TRANSLATION, TEXT, "--all", "--head", "9.9"], "--all draws all heads"),
+        ([TRANSLATION, TEXT, "--json", "--out", "x.json"], "--json prints, and --out x.json writes"),
         ([TRANSLATION, " "], "the text is empty"),
         ([LANGUAGE, TEXT, "--target", "le chat"], "a Writer reads one text"),
         ([LANGUAGE, TEXT, "--head", "0.2"], "layer 0 has 2 heads, counted from 0"),
@@ -114,3 +118,7 @@ def test_nothing_is_written_where_something_is_wrong(words: list[str], name: str
     with pytest.raises(InputError, match=r"holds one text|what is it to be"):
         inspect(LANGUAGE, *words, "--out", str(tmp_path / name), given="")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_can_be_written_is_what_the_help_says() -> None:
+    assert tuple(WRITERS) == ENDINGS
