@@ -36,7 +36,6 @@ class Inputs:
     memory: Memory | Inputs | None = None  # what a decoder looks at, or what the encoder is to read for it
     extras: Extras = field(default_factory=dict)  # what some embeddings want beside: segments, spellings
     probe: Probe | None = None  # who watches
-    grid: Tensor | None = None  # to come: where the patches of an image stand
     edges: Tensor | None = None  # to come: which nodes of a graph are neighbours
 
     def __post_init__(self) -> None:

@@ -60,10 +60,11 @@ class Model(Visible):
         if self.encoder is None:
             return None
         view = self._view(self.encoder, inputs)
-        last = self.encoder.layers()[-1].mixer
+        layers = self.encoder.layers()
+        last = layers[-1].mixer if layers else None
         ending = last.start(view.mask.rows, view) if last is not None and last.leaves_final else None
         nothing = Group(parts=(None, None))
-        parts = (*(nothing for _ in self.encoder.layers()[1:]), Group(parts=(ending, None)))
+        parts = (*(nothing for _ in layers[1:]), Group(parts=(ending, None))) if layers else ()
         states = self.encoder(inputs.tokens, view, Group(parts=parts))
         final = None if ending is None else ending.summary()
         return Memory(tensors=(view.mask.align(states),), valid=view.mask.aligned, final=final)

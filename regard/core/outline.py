@@ -147,7 +147,8 @@ def _state_bytes(model: Model, room: int, source: int) -> int:
         memory = None
         if model.encoder is not None and model.spec.encoder is not None:
             states = torch.empty(1, source, model.spec.encoder.width)
-            last = model.encoder.layers()[-1].mixer
+            layers = model.encoder.layers()
+            last = layers[-1].mixer if layers else None
             view = View(Mask(1, source), dtype=model.dtype)
             ending = last.start(1, view) if last is not None and last.leaves_final else None
             memory = Memory(tensors=(states,), final=None if ending is None else ending.summary())

@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from regard.core.grid import Grid
 from regard.core.hint import suggest
 from regard.core.plugins import load_installed
 from regard.errors import SpecError
@@ -292,6 +293,20 @@ class EmbeddingSpec(Spec):
     def absolute(self) -> AbsoluteSpec | None:
         """The positions that it adds to what it reads."""
         return None
+
+    @property
+    def grid(self) -> Grid | None:
+        """The picture that its positions are places of, if they are."""
+        return None
+
+    @property
+    def picture(self) -> tuple[int, int, int] | None:
+        """Height, width and channels of the pictures that it reads; None: it reads none."""
+        return None
+
+    def redraw(self, height: int, width: int, channels: int) -> Self:
+        """The same for pictures of another size, where it reads pictures."""
+        return self
 
     def locate(self, position: AbsoluteSpec | None) -> Self:
         """The same with other positions; None: with none."""

@@ -14,7 +14,7 @@ from regard.core.dense import Lookup
 from regard.core.inputs import Inputs
 from regard.core.mixer import Part
 from regard.core.padding import check_valid
-from regard.core.spec import Count, Depth, EmbeddingSpec, NormSpec, RelativeSpec, Size, Spec, build_optional
+from regard.core.spec import Count, EmbeddingSpec, Layers, NormSpec, RelativeSpec, Size, Spec, build_optional
 from regard.core.state import Group, State
 from regard.core.view import View
 from regard.errors import InputError
@@ -51,8 +51,8 @@ class Stack(Part):
         rows, time = self.embedding.measure(inputs.tokens)  # type: ignore[operator]
         if not rows or not time:
             raise InputError(f"there is nothing to read: {rows} rows of {time} positions")
-        if inputs.grid is not None or inputs.edges is not None:
-            raise InputError("no part of this model reads a grid or edges", "leave them out")
+        if inputs.edges is not None:
+            raise InputError("no part of this model reads edges", "leave them out")
         check_valid(inputs.valid, rows, time)
         return rows, time
 
@@ -81,7 +81,7 @@ class Stack(Part):
 
     def _share_positions(self, view: View) -> None:
         """Let all blocks see the positions that belong to the stack."""
-        view.bias = self.bias
+        view.bias, view.grid = self.bias, self.embedding.grid  # type: ignore[assignment]
         if self.scatter:
             view.scattered = scatter_positions(view, self.scatter, self.training)
 
@@ -158,8 +158,8 @@ class StackSpec(Spec):
     kind: Literal["stack"] = "stack"
     width: Size
     """Every position is a vector of this many numbers."""
-    depth: Depth
-    """The stack has this many blocks."""
+    depth: Layers
+    """The stack has this many blocks; at 0 it is its embedding alone, such as a convolutional map."""
     embedding: EmbeddingSpec
     """The embedding turns inputs into vectors."""
     blocks: tuple[BlockSpec, ...] = Field(min_length=1)

@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from regard.core.grid import Grid
 from regard.core.mask import Mask
 from regard.core.padding import Padding
 from regard.core.probe import Probe, See
@@ -28,6 +29,7 @@ class View:
     extras: Mapping[str, Tensor] = field(default_factory=dict)
     bias: nn.Module | None = None  # relative positions that a whole stack shares
     room: int = 0  # positions to allocate ahead when a state is started
+    grid: Grid | None = None  # the picture that the positions are places of, if they are
     scattered: Tensor | None = None  # places that stand for the positions, in their order: (1 or rows, time)
     dtype: torch.dtype = torch.float32  # the model's, and so that of what it remembers
     _made: dict[Hashable, object] = field(default_factory=dict, repr=False)
@@ -79,7 +81,8 @@ class View:
     def apart(self) -> View:
         """The same call with each packed document in a row of its own; that is how a probe sees it, too."""
         return self.once(
-            "apart", lambda: View(self.mask.apart.mask, probe=self.probe, bias=self.bias, dtype=self.dtype)
+            "apart",
+            lambda: View(self.mask.apart.mask, probe=self.probe, bias=self.bias, grid=self.grid, dtype=self.dtype),
         )
 
     def copy(self) -> View:

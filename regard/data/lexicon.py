@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from regard.data.canvas import Canvas
 from regard.data.tokenizer import Tokenizer, parse_engine
 from regard.errors import DataError, InputError
 
@@ -23,6 +24,7 @@ class Lexicon:
     labels: list[str] = field(default_factory=list)  # classes or tags
     letters: list[str] = field(default_factory=list)  # that words are spelled with; 0 is for those that aren't here
     foreign: bool = False  # the tokenizers came with a model from elsewhere
+    canvas: Canvas | None = None  # the pictures that it reads, if it reads any
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
@@ -39,6 +41,8 @@ class Lexicon:
     def files(self) -> dict[str, bytes]:
         """All of it as files."""
         facts: dict[str, Any] = {"labels": self.labels, "letters": self.letters, "numbers": None}
+        if self.canvas is not None:
+            facts["canvas"] = self.canvas.to_fact()
         if self.words is None:
             return {NAME: json.dumps(facts | {"words": False}, ensure_ascii=False).encode()}
         source, target = self.words
@@ -51,8 +55,10 @@ class Lexicon:
     def read(cls, file: Callable[[str], bytes | None], where: str, dropout: float = 0.0) -> Lexicon:
         """From files, each given by its name as bytes, or as None where there is none."""
         facts = _facts(file(NAME), f"{where}/{NAME}")
+        told = facts.get("canvas")
+        canvas = None if told is None else Canvas.of_fact(told, f"{where}/{NAME}")
         if facts.get("words") is False:
-            return cls(None, facts["labels"], facts["letters"])
+            return cls(None, facts["labels"], facts["letters"], canvas=canvas)
         names = SHARED if file(SHARED[0]) is not None else APART
         parts = []
         for side, name in enumerate(names):
@@ -63,7 +69,7 @@ class Lexicon:
                 parts.append(Tokenizer.parse(content, f"{where}/{name}", dropout))
             else:
                 parts.append(_number_tokens(content, f"{where}/{name}", facts["numbers"], side))
-        return cls((parts[0], parts[-1]), facts["labels"], facts["letters"], facts["numbers"] is not None)
+        return cls((parts[0], parts[-1]), facts["labels"], facts["letters"], facts["numbers"] is not None, canvas)
 
 
 def part_numbers(tokenizer: Tokenizer) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Samples: what a corpus is made of. Its form says which fields a sample has and what each holds.
 
 `pairs` have `source` and `target`; `documents` a `text`; `labels` a `text`, perhaps a `second` one, and a `label`;
-`tags` have `words` and `tags`; `series` have `values`, `marks` and a `target`. Another form is another subclass of
+`tags` have `words` and `tags`; `series` have `values`, `marks` and a `target`; `pictures` have a `picture`, `images` a
+`label` beside it, `captions` one or several `texts`. Another form is another subclass of
 `FormSpec`, wherever it is defined; its fields may be arrays. A sample may say its `place`, as `file:line`, for errors
 that are found later, its `size`, for accuracy by size, and its `group`, which stays on one side of a split.
 """
@@ -15,6 +16,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from regard.core.spec import Spec
 from regard.data.array import Array, describe
+from regard.data.canvas import PictureField
 
 Form = str  # the kind of a FormSpec
 Sample = dict[str, Any]
@@ -45,6 +47,7 @@ class Plain:
 
 
 TEXT, NUMBER = Plain((str,)), Plain((int, float))
+PICTURE = PictureField()
 TEXTS, NUMBERS, INTEGERS = Plain((str,), True), Plain((int, float), True), Plain((int,), True)
 
 
@@ -137,6 +140,24 @@ class SeriesForm(FormSpec):
     holds: ClassVar[Mapping[str, Field]] = {"values": NUMBERS, "marks": INTEGERS, "target": NUMBER}
     aligned: ClassVar[tuple[str, ...]] = ("values", "marks")
     asks: ClassVar[tuple[str, ...]] = ("values", "marks")
+
+
+class PictureForm(FormSpec):
+    kind: Literal["pictures"] = "pictures"
+    holds: ClassVar[Mapping[str, Field]] = {"picture": PICTURE}
+
+
+class ImageForm(FormSpec):
+    kind: Literal["images"] = "images"
+    holds: ClassVar[Mapping[str, Field]] = {"picture": PICTURE, "label": TEXT}
+    asks: ClassVar[tuple[str, ...]] = ("picture",)
+    loose: ClassVar[bool] = True
+
+
+class CaptionForm(FormSpec):
+    kind: Literal["captions"] = "captions"
+    holds: ClassVar[Mapping[str, Field]] = {"picture": PICTURE, "texts": TEXTS}
+    asks: ClassVar[tuple[str, ...]] = ("picture",)
 
 
 def place(sample: Sample, split: str, number: int) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.core.dense import Dense, Lookup
 from regard.core.dropout import dropout
+from regard.core.grid import Grid
 from regard.core.mixer import Part
 from regard.core.spec import AbsoluteSpec, Count, EmbeddingSpec, NormSpec, Rate, Size, build_optional, divides
 from regard.core.stack import StackSpec
@@ -76,6 +77,7 @@ class Embedding(Part):
     """Inputs to vectors; `table` holds the token vectors that a head or another stack may use too."""
 
     table: Lookup | None
+    grid: Grid | None = None  # the picture that its positions are places of, if they are
 
     def measure(self, inputs: Tensor) -> tuple[int, int]:
         """Rows and positions that the inputs will make."""
@@ -260,12 +262,21 @@ class Patches(EmbeddingSpec):
         return self
 
     @property
-    def count(self) -> int:
-        return (self.image // self.patch) ** 2
+    def grid(self) -> Grid:
+        return Grid(self.image // self.patch, self.image // self.patch, first=int(self.first))
+
+    @property
+    def picture(self) -> tuple[int, int, int]:
+        return self.image, self.image, self.channels
+
+    def redraw(self, height: int, width: int, channels: int) -> Self:
+        if height != width:
+            raise SpecError(f"model.image: pictures are {height}×{width}, and it reads squares", "task.fit=crop")
+        return self.replace(image=height, channels=channels)
 
     @property
     def limit(self) -> int:
-        return self.count + self.first
+        return self.grid.count
 
     @property
     def absolute(self) -> AbsoluteSpec | None:
@@ -295,7 +306,7 @@ class PatchEmbedding(Embedding):
 
     def __init__(self, spec: Patches, width: int) -> None:
         super().__init__()
-        self.spec = spec
+        self.spec, self.grid = spec, spec.grid
         self.project = Dense(spec.channels * spec.patch**2, width)
         self.first = nn.Parameter(torch.zeros(1, 1, width)) if spec.first else None
         self.position: nn.Parameter | nn.Module | None = None
