@@ -45,7 +45,8 @@ class Pipeline:
     def look(self, text: Any, target: str | None = None, *, names: str | Sequence[str] = "*") -> regard.Look:
         """What the model computes on a text, to be looked at; `target`: what it is to write, for one that translates.
 
-        For a model that reads pictures: a picture or its path, and the caption that a captioner is to write. `names`: patterns of what the look is about. Nothing is computed before it is asked for.
+        For a model that reads pictures: a picture or its path, and the caption that a captioner is to write. `names`:
+        patterns of what the look is about. Nothing is computed before it is asked for.
 
         >>> import regard
         >>> look = regard.load("runs/en-fr").look("the cat sleeps", names="*.cross.weights")
