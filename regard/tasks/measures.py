@@ -60,8 +60,8 @@ def measure_labels(
     sums = resample(units, tallies, seed)
     whole = np.tensordot(np.bincount(units), tallies, 1)[None]
     return {
-        **_measure(accuracy(whole), accuracy(sums)).named("accuracy"),
-        **_measure(macro_f1(whole), macro_f1(sums)).named("macro_f1"),
+        **enclose(accuracy(whole), accuracy(sums)).named("accuracy"),
+        **enclose(macro_f1(whole), macro_f1(sums)).named("macro_f1"),
         "count": len(truth),
         "labels": by_label(counts, labels),
         "confusion": {"labels": labels, "counts": counts.tolist()},
@@ -131,7 +131,7 @@ def ratio(sums: Sequence[float], counts: Sequence[float], seed: int = 0) -> Meas
     rows = np.stack((above[some], below[some]), 1)
     drawn = resample(np.arange(len(rows)), rows, seed)
     total = rows.sum(0, keepdims=True)
-    return _measure(total[:, 0] / total[:, 1], drawn[:, 0] / drawn[:, 1])
+    return enclose(total[:, 0] / total[:, 1], drawn[:, 0] / drawn[:, 1])
 
 
 def resample(units: Codes, rows: Numbers, seed: int) -> Numbers:
@@ -176,7 +176,7 @@ def _over(above: NDArray[Any], below: NDArray[Any]) -> Numbers:
     return above / np.maximum(below, 1)
 
 
-def _measure(value: Numbers, resamples: Numbers) -> Measure:
+def enclose(value: Numbers, resamples: Numbers) -> Measure:
     """A value between percentiles; resamples lack rare labels, so those of an F1 can all lie beside the value."""
     low, high = np.percentile(resamples, (TAIL, 100 - TAIL))
     return Measure(float(value[0]), float(min(low, value[0])), float(max(high, value[0])))
