@@ -56,6 +56,7 @@ class Mixer(Part):
     packs: ClassVar[bool] = False  # True: it keeps a row's documents apart itself, by the mask's table
     accumulates: ClassVar[str] = ""  # what it adds up over many positions, and so keeps in single precision at least
     estimates: bool = False  # True: its gradient isn't the slope of what it computes, as where a choice is hard
+    draws: bool = False  # True: it draws where it looks while training, and reports `choices` and their `entropy`
     leaves_final: ClassVar[bool] = False  # True: its state, at the end of a source, is worth handing on
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:

@@ -1,0 +1,105 @@
+"""Show, Attend and Tell: captions by a recurrent network that looks at a place of the picture for every word (Xu et al.
+2015).
+
+The encoder is a map, one vector a place; the decoder is an LSTM that starts from the map's mean, attends before its
+cell, gates what it saw, and writes through a deep output. Soft: all places count, and the doubly stochastic term asks
+that each is looked at. Hard: one place is drawn for each word, and learned by REINFORCE.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from regard.core.block import BlockSpec
+from regard.core.model import ModelSpec
+from regard.core.spec import Depth, EmbeddingSpec, Rate, Size
+from regard.core.stack import StackSpec
+from regard.mixers.attentive import Attentive, Hard, Readout, Weight
+from regard.models import Family, Settings
+from regard.parts.cell import Kind
+from regard.parts.embedding import Patches, Tokens
+from regard.parts.feedforward import FeedForward
+from regard.parts.head import Vocabulary
+from regard.parts.initial import Xavier
+from regard.parts.score import Additive, ScoreSpec
+
+Map = Literal["patches", "features"]
+
+
+class ShowAttendTell(Settings):
+    kind: Literal["show-attend-tell"] = "show-attend-tell"
+    map: Map = "patches"
+    """The places are patches of a picture, or those of a map that another network made of it (features)."""
+    image: Size = 64
+    """A picture, or a map of features, is a square with sides of this many pixels or places."""
+    patch: Size = 8
+    """A patch is a square with sides of this many pixels; of features, a patch is one place."""
+    channels: Size = 3
+    """A pixel, or a place of a map of features, has this many channels."""
+    width: Size = 256
+    depth: Depth = 1
+    """There are this many recurrent layers."""
+    cell: Kind = "lstm"
+    vocabulary: Size = 1000
+    score: ScoreSpec = Additive()
+    """The score compares the state with each place."""
+    hard: Hard = False
+    """It looks at all places, at the likeliest (true), or draws one for each word (sampled)."""
+    gate: bool = True
+    """What was seen is scaled by a number between 0 and 1 that the state decides."""
+    doubly: Weight = 1.0
+    """The weight of the doubly stochastic term beside a caption's log-likelihood; 0: there is none."""
+    readout: Readout = "deep"
+    """The output layer is a tanh, a maxout of two, or the paper's deep output."""
+    dropout: Rate = 0.2
+    tied: bool = False
+
+
+def make_map(
+    kind: Map, image: int, patch: int, channels: int, position: Literal["own", "none"] = "none"
+) -> EmbeddingSpec:
+    """The places of a picture, each as a vector."""
+    size = 1 if kind == "features" else patch
+    return Patches(image=image, patch=size, channels=channels, first=False, position=position)
+
+
+def compose(s: ShowAttendTell) -> ModelSpec:
+    attentive = Attentive(
+        cell=s.cell,
+        layers=s.depth,
+        score=s.score,
+        hard=s.hard,
+        gate=s.gate,
+        doubly=s.doubly,
+        readout=s.readout,
+        start="mean",
+        dropout=s.dropout,
+    )
+    # a map has no blocks; a stack must say which it would have
+    nothing = BlockSpec(ffn=FeedForward(hidden=s.width))
+    reader = StackSpec(
+        width=s.width, depth=0, embedding=make_map(s.map, s.image, s.patch, s.channels), blocks=(nothing,)
+    )
+    writer = StackSpec(
+        width=s.width,
+        depth=1,
+        embedding=Tokens(vocabulary=s.vocabulary, dropout=s.dropout),
+        blocks=(BlockSpec(mix=attentive, residual=False, dropout=s.dropout),),
+    )
+    return ModelSpec(
+        encoder=reader,
+        decoder=writer,
+        head=Vocabulary(tied=s.tied, bias=True, size=s.vocabulary),
+        init=Xavier(),
+    )
+
+
+family = Family(
+    ShowAttendTell,
+    compose,
+    {
+        "show-attend-tell": {},
+        "show-attend-tell-hard": {"hard": "sampled"},
+        "show-attend-tell-features": {"map": "features", "image": 7, "channels": 1280},
+    },
+)
