@@ -162,6 +162,10 @@ class Column:
         found: list[Any] = self._items(begin + first, end if last is None else min(end, begin + last)).tolist()
         return found
 
+    def read_items(self, begin: int, end: int) -> NDArray[Any]:
+        """What is counted from one place of the whole file to another, whichever samples it belongs to."""
+        return self._items(begin, end)
+
     def _items(self, begin: int, end: int) -> NDArray[Any]:
         content = os.pread(self._numbers, max(0, end - begin) * self._size, begin * self._size)
         return np.frombuffer(content, self._type).reshape(-1, *self._item)

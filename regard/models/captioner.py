@@ -20,7 +20,7 @@ from regard.parts.norm import LayerNorm
 from regard.parts.position import Sinusoidal
 
 
-class Captioner(Settings):
+class CaptionTransformer(Settings):
     kind: Literal["captioner"] = "captioner"
     map: Map = "patches"
     """The places are patches of a picture, or those of a map that another network made of it (features)."""
@@ -47,7 +47,7 @@ class Captioner(Settings):
     tied: bool = True
 
 
-def compose(s: Captioner) -> ModelSpec:
+def compose(s: CaptionTransformer) -> ModelSpec:
     attention = Attention(heads=head_count(s.width, s.heads, 32), dropout=s.attention_dropout)
     ffn = FeedForward(hidden=s.hidden or 4 * s.width, activation=s.activation)
     norm = LayerNorm()
@@ -70,7 +70,7 @@ def compose(s: Captioner) -> ModelSpec:
 
 
 family = Family(
-    Captioner,
+    CaptionTransformer,
     compose,
     {
         "captioner": {},
