@@ -52,6 +52,8 @@ EXTRA: list[dict[str, Any]] = [
     {"kind": "attentive", "when": "after", "feed": True, "layers": 2, "cell": "lstm", "start": "bridge"},
     {"kind": "attentive", "when": "before", "feed": True, "query": "both", "score": {"kind": "reduced", "rank": 4}},
     {"kind": "attentive", "when": "after", "score": "location", "readout": "maxout"},
+    {"kind": "attentive", "cell": "lstm", "gate": True, "readout": "deep", "doubly": 1.0, "start": "mean"},
+    {"kind": "attentive", "when": "after", "hard": "sampled", "doubly": 0.5, "memory": 24},
     {"kind": "turing", "slots": 8, "size": 5, "reads": 2, "writes": 3, "shift": 2},
     {"kind": "mamba", "convolution": 1, "states": 3},
     {"kind": "ssm", "states": 2},
