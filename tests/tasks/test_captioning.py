@@ -84,7 +84,7 @@ def write(folder: Path, **changes: Any) -> Document:
         "corpus": {"kind": "sides"},
         "tokenizer": {"pieces": "word"},
         "batches": {"rows": 3},
-        "model": {"kind": "show-attend-tell", "width": 32, "patch": 4, "dropout": 0.0},
+        "model": {"kind": "show-attend-tell", "width": 32, "patch": 4, "dropout": 0.0, "position": "sinusoidal"},
         "train": {"steps": 60, "save": 20, "evaluate": 60, "optimizer": {"rate": 0.02}, "goal": "exact"},
         "device": "cpu",
         "out": str(folder / "run"),
