@@ -28,6 +28,7 @@ from regard.data.canvas import Picture
 from regard.data.column import ColumnSpec
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
+from regard.data.picture import Fit
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.sieve import Row
@@ -36,7 +37,7 @@ from regard.decode.reading import Reading, Strip
 from regard.errors import SpecError
 from regard.tasks.example import Example, format_share
 from regard.tasks.measures import measure_labels, measure_probabilities
-from regard.tasks.picture import Fit, GivenPicture, PictureTask, PictureTaskSpec, read_given, insist_on_canvas
+from regard.tasks.picture import GivenPicture, PictureTask, PictureTaskSpec, insist_on_canvas, read_given
 from regard.tasks.task import Pulse, one_stack
 from regard.tasks.verdict import Verdict, judge
 
@@ -174,7 +175,7 @@ class ImageClassifier(Pipeline):
     fit: Fit | None = None  # how pictures of other sizes come to this one, unless it is said
 
     @overload
-    def classify(self, picture: GivenPicture, fit: Fit | None = None) -> Verdict: ...
+    def classify(self, picture: GivenPicture, fit: Fit | None = None) -> Verdict: ...  # type: ignore[overload-overlap]
 
     @overload
     def classify(self, picture: Sequence[GivenPicture], fit: Fit | None = None) -> list[Verdict]: ...
@@ -219,9 +220,7 @@ class ImageClassifier(Pipeline):
         pieces = ("[CLS]",) * grid.first + tuple(places)
         strip = Strip(pieces, (True,) * grid.first + (False,) * len(places))
         name = picture if isinstance(picture, str | Path) else "a picture"
-        return Reading(
-            inputs, strip, targets={0: None}, spell=lambda found: [labels[n] for n in found], text=str(name)
-        )
+        return Reading(inputs, strip, targets={0: None}, spell=lambda found: [labels[n] for n in found], text=str(name))
 
     def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
         """Every measure on samples with their labels."""

@@ -74,7 +74,8 @@ class Cutout(AugmentSpec):
         side = self.pixels or max(1, min(height, width) // 2)
         size = np.full((rows, self.count), side)
         top, left = (luck.integers(0, most, (rows, self.count)) - side // 2 for most in (height, width))
-        hidden = cover(top, left, size, size, height, width).any(1) & (luck.random(rows) < self.rate)[:, None, None]
+        chosen = np.asarray(luck.random(rows) < self.rate)[:, None, None]
+        hidden = cover(top, left, size, size, height, width).any(1) & chosen
         return prints.show(np.where(hidden[..., None], self._fill(prints, luck), prints.pictures))
 
     def _fill(self, prints: Prints, luck: Luck) -> np.ndarray:
