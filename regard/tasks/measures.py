@@ -87,9 +87,9 @@ def measure_probabilities(gold: Sequence[int], logs: Numbers, seed: int = 0) -> 
     table = np.concatenate((-right[:, None], (places < 5)[:, None], gaps), 1)
     drawn, whole = resample(rows, table, seed) / len(truth), table.mean(0, keepdims=True)
     return {
-        **_measure(whole[:, 0], drawn[:, 0]).named("loss"),
-        **_measure(whole[:, 1], drawn[:, 1]).named("top5"),
-        **_measure(np.abs(whole[:, 2:]).sum(1), np.abs(drawn[:, 2:]).sum(1)).named("calibration"),
+        **enclose(whole[:, 0], drawn[:, 0]).named("loss"),
+        **enclose(whole[:, 1], drawn[:, 1]).named("top5"),
+        **enclose(np.abs(whole[:, 2:]).sum(1), np.abs(drawn[:, 2:]).sum(1)).named("calibration"),
     }
 
 

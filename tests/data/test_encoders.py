@@ -106,7 +106,7 @@ def test_the_real_network_maps_a_picture() -> None:
     picture[..., 1] = np.random.default_rng(0).integers(60, 160, (224, 224))
     [found] = EfficientNetLite().map_pictures([picture])
     assert found.shape == (7, 7, 1280) and found.dtype == np.float32 and found.min() >= 0 and found.max() <= 6
-    [narrow] = EfficientNetLite(channels=320, size=224).map_pictures([picture])
+    [narrow] = EfficientNetLite(channels=320).map_pictures([picture])
     assert narrow.shape == (7, 7, 320)
     scores = load_network().classify(read_pixels([picture]))
     assert scores.shape == (1, 1000) and bool(scores.isfinite().all())

@@ -84,8 +84,15 @@ def write(folder: Path, **changes: Any) -> Document:
         "corpus": {"kind": "sides"},
         "tokenizer": {"pieces": "word"},
         "batches": {"rows": 3},
-        "model": {"kind": "show-attend-tell", "width": 32, "patch": 4, "dropout": 0.0, "position": "sinusoidal"},
-        "train": {"steps": 60, "save": 20, "evaluate": 60, "optimizer": {"rate": 0.02}, "goal": "exact"},
+        "model": {
+            "kind": "show-attend-tell",
+            "width": 32,
+            "patch": 4,
+            "depth": 1,
+            "dropout": 0.0,
+            "position": "learned",
+        },
+        "train": {"steps": 150, "save": 50, "evaluate": 150, "optimizer": {"rate": 0.01}, "goal": "exact"},
         "device": "cpu",
         "out": str(folder / "run"),
     }
@@ -110,9 +117,15 @@ class Losses(Listener):
             raise KeyboardInterrupt
 
 
-def made(folder: Path, task: TaskSpec, shows: str = "pictures") -> Prepared:
+def make_ready(folder: Path, task: TaskSpec, shows: str = "pictures") -> Prepared:
     corpus = CorpusSpec.parse({"kind": "sides", "shows": shows})
     return prepare(corpus, task, TokenizerSpec(pieces="word"), 256, folder, folder / "data")[0]
+
+
+def build(task: TaskSpec, prepared: Prepared) -> Model:
+    torch.manual_seed(1)
+    spec = preset("show-attend-tell", width=16, patch=4, vocabulary=len(prepared.lexicon.tokenizer))
+    return task.fit_model(spec, prepared.lexicon).build().eval()
 
 
 @pytest.mark.parametrize("model", ["show-attend-tell", "captioner"])
@@ -131,6 +144,112 @@ def test_four_scenes_are_learned_to_the_letter_and_looked_at(model: str, tmp_pat
     assert evaluate([str(tmp_path / "run")], [], {}).measures["exact"] == 1.0
     look = captioner.look(picture, "blue on the right")
     assert look.source_tokens == ["0,0", "0,1", "1,0", "1,1"]
-    [weights] = [w for name, w in look.weights().items() if look.place(name).columns == "source"][:1]
+    weights = look.weights(captioner.model.alignments[0])[captioner.model.alignments[0]]
     assert weights.shape[-2:] == (len(look.tokens), 4)
     assert [guess.rank for guess in look.predictions()][1:] == [1] * (len(look.tokens) - 1)
+
+
+def test_every_pair_comes_once_an_epoch_with_its_own_picture(tmp_path: Path) -> None:
+    task = CaptioningTaskSpec()
+    prepared = make_ready(tmp_path, task)
+    learner = task.build(prepared, BatchSpec(rows=2), 1)
+    assert len(learner.pairs) == 6
+    seen = []
+    for place in learner.batches(0, 0):
+        if place.epoch:
+            break
+        target, pixels = place.batch.target, place.batch.source.tokens
+        for row, length in zip(target.tokens.tolist(), target.real.sum(1).tolist(), strict=True):
+            number = len(seen) % 2
+            text = learner.tokenizer.decode([row[1:length]])[0]
+            colour, side = ("red" in text and "red") or "blue", ("left" in text and "left") or "right"
+            wanted = learner.canvas.normalise(draw(colour, side, "pictures")[None])[0]
+            assert torch.equal(pixels[number], wanted), text
+            seen.append(text)
+    assert sorted(seen) == sorted(text for sample in prepared.samples("validation") for text in sample["texts"])
+
+
+def test_it_goes_on_to_the_bit(tmp_path: Path) -> None:
+    short = {"steps": 8, "save": 4, "evaluate": 4, "optimizer": {"rate": 0.01}}
+    flip = {"kind": "captioning", "augment": ["flip", {"kind": "crop", "pixels": 1}]}
+    straight, broken, resumed = Losses(), Losses(stop=4), Losses()
+    whole = train(write(tmp_path / "a", train=short, task=flip, model__dropout=0.2), listeners=[straight])
+    with pytest.raises(KeyboardInterrupt):
+        train(write(tmp_path / "b", train=short, task=flip, model__dropout=0.2), listeners=[broken])
+    gone_on = resume(tmp_path / "b" / "run", listeners=[resumed])
+    assert broken.found + resumed.found == straight.found
+    assert gone_on.report.measures == whole.report.measures
+
+
+def test_the_blind_control_says_the_same_of_every_picture(tmp_path: Path) -> None:
+    task = {"kind": "captioning", "blind": True}
+    short = {"steps": 30, "save": 30, "evaluate": 30, "optimizer": {"rate": 0.01}}
+    measures = train(write(tmp_path, task=task, train=short)).report.measures
+    assert measures is not None and measures["distinct"] == 1 and measures["exact"] <= 0.25
+    captioner = load(tmp_path / "run", kind=Captioner)
+    assert captioner.blind
+    found = captioner.caption([draw("red", "left", "pictures"), draw("blue", "right", "pictures")])
+    assert found[0].log_probabilities == pytest.approx(found[1].log_probabilities, abs=1e-5)
+
+
+def test_maps_of_features_are_read_as_pictures_are(tmp_path: Path) -> None:
+    document = write(tmp_path, corpus={"kind": "sides", "shows": "maps"}, model__map="features")
+    assert train(document).report.measures["exact"] == 1.0  # type: ignore[index]
+    captioner, whole = load(tmp_path / "run", kind=Captioner), draw("red", "right", "maps")
+    np.save(tmp_path / "map.npy", whole)
+    assert captioner.caption(tmp_path / "map.npy").text == captioner.caption(whole).text == "red on the right"
+    with pytest.raises(InputError, match="float32"):
+        captioner.caption(draw("red", "right", "pictures"))
+
+
+def test_an_encoder_looks_once_and_then_maps_are_kept(tmp_path: Path) -> None:
+    document = write(tmp_path, task={"kind": "captioning", "encoder": "halving"}, model__map="features")
+    assert train(document).report.measures["exact"] == 1.0  # type: ignore[index]
+    captioner, picture = load(tmp_path / "run", kind=Captioner), draw("red", "right", "pictures")
+    assert captioner.canvas.shape == (4, 4, 3) and captioner.canvas.dtype == "float32"
+    [whole] = Halving().map_pictures([picture])
+    assert captioner.caption(picture).text == captioner.caption(whole).text == "red on the right"
+    assert captioner.caption(picture[:, :, :1].repeat(3, 2)).text  # a grey picture has three equal colours
+    with pytest.raises(InputError, match=r"a map of \(2, 2, 3\)"):
+        captioner.caption(whole[:2, :2])
+
+
+@torch.no_grad()
+def test_the_likelihood_is_that_of_one_caption_after_another(tmp_path: Path) -> None:
+    task = CaptioningTaskSpec()
+    prepared = make_ready(tmp_path, task)
+    captioner = task.pipeline(build(task, prepared), prepared.lexicon)
+    samples = prepared.samples("validation")
+    found = likelihood(captioner, [s["picture"] for s in samples], [s["texts"] for s in samples], lambda: None)
+    nats, count = 0.0, 0
+    for sample in samples:
+        for text in sample["texts"]:
+            [row] = captioner.tokenizer.encode([text])
+            wanted = [*row, captioner.tokenizer.end]
+            tokens = torch.tensor([[captioner.tokenizer.begin, *row]])
+            logits = captioner.model(tokens, captioner.model.encode(captioner.look_at([sample["picture"]])))
+            nats -= float(logits.log_softmax(-1)[0, range(len(wanted)), wanted].sum())
+            count += len(wanted)
+    assert found.value == pytest.approx(nats / count, abs=1e-5)
+
+
+def test_validation_captions_some_pictures_and_says_how_many(tmp_path: Path) -> None:
+    task = CaptioningTaskSpec(validation=3)
+    prepared = make_ready(tmp_path, task)
+    learner: CaptioningTask = task.build(prepared, BatchSpec(), 1)
+    found = learner.evaluate(build(task, prepared), lambda: None)
+    assert found is not None and found["pictures"] == 3 and "decoding_seconds" not in found
+    assert set(task.known_measures()) <= set(found)
+
+
+def test_what_cannot_caption_is_refused_by_name(tmp_path: Path) -> None:
+    task = CaptioningTaskSpec()
+    lexicon = make_ready(tmp_path, task).lexicon
+    for model in ("transformer-tiny", "gpt2", "vit-tiny"):
+        with pytest.raises(SpecError, match="an encoder that reads pictures and a decoder that writes") as error:
+            task.fit_model(preset(model), lexicon)
+        assert "show-attend-tell" in str(error.value)
+    with pytest.raises(SpecError, match="mixup puts pictures together"):
+        CaptioningTaskSpec(augment=("mixup",))  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="reads colours"):
+        CaptioningTaskSpec(encoder="halving", channels=1)  # type: ignore[arg-type]

@@ -21,7 +21,6 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.core.spec import Size
 from regard.data.canvas import Picture
 from regard.data.encoders.encoder import EncoderSpec
 from regard.errors import CheckpointError, MissingPackage
@@ -36,11 +35,9 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class EfficientNetLite(EncoderSpec):
-    """The last map of EfficientNet-Lite0, which has seen ImageNet's thousand classes."""
+    """The last map of EfficientNet-Lite0, which has seen ImageNet's thousand classes in pictures of 224 pixels."""
 
     kind: Literal["efficientnet-lite0"] = "efficientnet-lite0"
-    size: Size = 224
-    """Pictures are this high and wide in front of it; the map has a 32nd of that. It was trained at 224."""
     channels: Literal[320, 1280] = 1280
     """1280: the map that its classifier averages. 320: the one before the last layer, a quarter of the memory."""
 

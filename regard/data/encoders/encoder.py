@@ -17,13 +17,10 @@ class EncoderSpec(Spec):
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     home: ClassVar[str | None] = "task.encoder"
-    size: int
-    """Pictures are this high and wide in front of it."""
-
     def insist_installed(self) -> None:
         """Refuse where its weights aren't on this machine, with what to type."""
         raise NotImplementedError
 
     def map_pictures(self, pictures: Sequence[Picture]) -> list[Picture]:
-        """A map (height, width, channels) of float32 for each picture of `size` by `size` RGB pixels."""
+        """A map (height, width, channels) of float32 for each picture of RGB pixels, whatever its size."""
         raise NotImplementedError
