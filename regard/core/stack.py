@@ -14,7 +14,7 @@ from regard.core.dense import Lookup
 from regard.core.inputs import Inputs
 from regard.core.mixer import Part
 from regard.core.padding import check_valid
-from regard.core.spec import Count, EmbeddingSpec, Layers, NormSpec, RelativeSpec, Size, Spec, build_optional
+from regard.core.spec import Count, EmbeddingSpec, Layers, NormSpec, Rate, RelativeSpec, Size, Spec, build_optional
 from regard.core.state import Group, State
 from regard.core.view import View
 from regard.errors import InputError
@@ -172,6 +172,9 @@ class StackSpec(Spec):
     """All blocks share these relative positions."""
     blend: bool = False
     """A learned mix of all layers comes out, instead of the last layer."""
+    stochastic_depth: Rate = 0.0
+    """A row goes without a sublayer of the last block this often while training, without one of the first never, and in
+    between it rises with the depth."""
     scatter: Count = 0
     """Positions are scattered over this many places while training; at 0 they are counted."""
 
@@ -204,13 +207,19 @@ class StackSpec(Spec):
             heads = block.mix.biased_heads if block.mix else None
             if heads is not None and self.bias is not None and heads != self.bias.shared_heads:
                 raise ValueError(f"bias: it serves {self.bias.shared_heads} heads, and a block's mix has heads {heads}")
+        if self.stochastic_depth and not all(block.residual for block in self.layout()):
+            raise ValueError("stochastic_depth: a block without residual has nothing left where a sublayer is skipped")
         return self
 
     def build(self, table: Lookup | None = None) -> Stack:
         """`table`: token vectors lent by another stack."""
+        blocks = [spec.build(self.width) for spec in self.layout()]
+        for number, block in enumerate(blocks):
+            for sublayer in block.sublayers:
+                sublayer.skip = self.stochastic_depth * number / max(1, self.depth - 1)
         return Stack(
             self.embedding.build(self.width, table),
-            [spec.build(self.width) for spec in self.layout()],
+            blocks,
             build_optional(self.norm, self.width),
             build_optional(self.bias, self.bias and self.bias.shared_heads, self.width),
             Blend(self.depth + 1) if self.blend else None,
