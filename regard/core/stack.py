@@ -17,7 +17,7 @@ from regard.core.padding import check_valid
 from regard.core.spec import Count, EmbeddingSpec, Layers, NormSpec, Rate, RelativeSpec, Size, Spec, build_optional
 from regard.core.state import Group, State
 from regard.core.view import View
-from regard.errors import InputError
+from regard.errors import InputError, SpecError
 
 MOST = 1024  # blocks that a spec may list
 SPACING = 4  # of scattered positions, when a model is used
@@ -211,8 +211,21 @@ class StackSpec(Spec):
             raise ValueError("stochastic_depth: a block without residual has nothing left where a sublayer is skipped")
         return self
 
+    def _insist_on_a_picture(self) -> None:
+        """Refuse positions by row and column where there are none."""
+        inside = [block.mix.relative for block in self.layout() if block.mix is not None]
+        planar = [part.kind for part in (self.embedding.absolute, *inside) if part is not None and part.planar]
+        if planar and self.embedding.grid is None:
+            raise SpecError(
+                f"position: {planar[0]} asks for rows and columns, and what {self.embedding.kind} reads has none",
+                f"position={planar[0].removesuffix('-2d')}, or a model that reads pictures",
+            )
+        if planar and self.scatter:
+            raise SpecError(f"scatter: {planar[0]} asks for rows and columns, which can't be scattered", "scatter=0")
+
     def build(self, table: Lookup | None = None) -> Stack:
         """`table`: token vectors lent by another stack."""
+        self._insist_on_a_picture()
         blocks = [spec.build(self.width) for spec in self.layout()]
         for number, block in enumerate(blocks):
             for sublayer in block.sublayers:

@@ -119,11 +119,10 @@ class MultiHeadAttention(Mixer):
         self.spec = spec
         self.heads, self.kv_heads = spec.heads, spec.kv_heads or spec.heads
         self.size = spec.size or width // spec.heads
-        self.scale = spec.scale or self.size**-0.5
-        self.temperature: nn.Parameter | None = None
-        if spec.temperature:
-            # the kernels take a number for a scale; one that learns is multiplied into the queries
-            self.temperature, self.first, self.scale = nn.Parameter(torch.empty(self.heads)), self.scale, 1.0
+        self.first = spec.scale or self.size**-0.5
+        self.temperature = nn.Parameter(torch.full((self.heads,), self.first)) if spec.temperature else None
+        # the kernels take a number for a scale; one that learns is multiplied into the queries
+        self.scale = 1.0 if spec.temperature else self.first
         self.causal = spec.causal or spec.over_memory
         self.recalls = spec.over_memory
         self.early = ("key", "value") if spec.over_memory else ()
