@@ -12,7 +12,7 @@ from pydantic import model_validator
 from regard.core.spec import Count, Size
 from regard.data.corpora.scenes.caption import CaptionWord, Language, name_shape, say_scene, write_caption
 from regard.data.corpora.scenes.draw import draw, find_box
-from regard.data.corpora.scenes.scene import choose_split, make_scene
+from regard.data.corpora.scenes.scene import Chance, choose_split, make_scene
 from regard.data.corpora.scenes.sketch import Sketch, sketch_scene
 from regard.data.corpus import Box, BoxedCaption, Generated, Split
 from regard.data.sample import Form, Sample
@@ -71,14 +71,19 @@ class Scenes(Generated):
             )
 
     def sketches(self, split: Split) -> Iterator[Sketch]:
-        """Plans of pictures of one split, without end."""
+        """Plans of pictures of one split, without end; each number of shapes is as frequent as any other."""
         chance = Random(f"scenes {split} {self.seed}").random
+        fewest = max(self.fewest, 2) if split == "combinations" else self.fewest  # one shape has no relation
         while True:
-            scene = make_scene(self.fewest + int(chance() * (self.most - self.fewest + 1)), chance)
-            if choose_split(scene) == split:
-                sketch = sketch_scene(scene, self.size, chance)
-                if sketch is not None:
-                    yield sketch
+            count = fewest + int(chance() * (self.most - fewest + 1))
+            while (sketch := self._try_sketch(count, split, chance)) is None:
+                pass
+            yield sketch
+
+    def _try_sketch(self, count: int, split: Split, chance: Chance) -> Sketch | None:
+        """A plan with so many shapes; None where chance made one of another split, or found no room."""
+        scene = make_scene(count, chance)
+        return sketch_scene(scene, self.size, chance) if choose_split(scene) == split else None
 
 
 def surround(word: CaptionWord, things: list[Box]) -> Box | None:

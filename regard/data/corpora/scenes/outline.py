@@ -101,16 +101,29 @@ def find_reach(shape: Shape, radius: int) -> tuple[int, int, int, int]:
 def make_stamp(shape: Shape, radius: int, down: int, across: int, texture: Texture, way: int, pitch: int) -> Stamp:
     """A shape whose centre stands so far inside of its pixel, cut to the pixels that it covers at all."""
     x, y, reach = lay_points(radius, down, across)
-    whole, inner = contains(shape, radius, x, y), contains(shape, radius - RIM, x, y)
+    whole, inner = cover(shape, radius, down, across)
     marks = inner & mark(texture, way, pitch, x, y)
-    side = 2 * reach + 1
-    points = np.stack((inner & ~marks, marks, whole & ~inner), -1).reshape(side, POINTS, side, POINTS, 3)
-    tones = points.sum((1, 3), dtype=np.int16)
-    covered = tones.any(-1)
+    tones: Cells = count_points(np.stack((inner & ~marks, marks, whole & ~inner)))
+    covered = tones.sum(-1)
     rows, columns = np.flatnonzero(covered.any(1)), np.flatnonzero(covered.any(0))
     tones = tones[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    clear = (FULL - tones.sum(-1, dtype=np.int16, keepdims=True)).astype(np.int16)
-    return Stamp(int(rows[0]) - reach, int(columns[0]) - reach, tones, clear)
+    clear = FULL - tones.sum(-1, dtype=np.int16, keepdims=True)
+    return Stamp(int(rows[0]) - reach, int(columns[0]) - reach, np.ascontiguousarray(tones), clear)
+
+
+@cache
+def cover(shape: Shape, radius: int, down: int, across: int) -> tuple[Cells, Cells]:
+    """The points of a shape, and those of them inside of its rim."""
+    x, y, _ = lay_points(radius, down, across)
+    return contains(shape, radius, x, y), contains(shape, radius - RIM, x, y)
+
+
+def count_points(points: Cells) -> Cells:
+    """How many points of each pixel are set: (layers, points down, points across) -> (height, width, layers)."""
+    layers, height, width = points.shape
+    rows = points.reshape(layers, height // POINTS, POINTS, width).sum(2, dtype=np.int16)
+    counts = rows.reshape(layers, height // POINTS, width // POINTS, POINTS).sum(3, dtype=np.int16)
+    return counts.transpose(1, 2, 0)
 
 
 @cache
