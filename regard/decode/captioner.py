@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
 import torch
@@ -23,6 +23,9 @@ from regard.decode.pipeline import Pipeline
 from regard.decode.reading import Reading, Strip
 from regard.decode.search import Hypothesis, Search, beam_search
 from regard.decode.translator import Wishes
+
+if TYPE_CHECKING:
+    import regard
 
 ROWS = 64  # pictures that are captioned together
 LONGEST = 60  # tokens of a caption, unless more are asked for: a model that doesn't end must be stopped
@@ -178,6 +181,10 @@ class Captioner(Pipeline):
             partial(spell_tokens, self.tokenizer),
             text=str(text) if isinstance(text, str | Path) else "a picture",
         )
+
+    def look(self, text: GivenPicture, target: str | None = None, *, names: str | Sequence[str] = "*") -> regard.Look:
+        """What the model computes on a picture, to be looked at; `target`: the caption that it is to write."""
+        return super().look(text, target, names=names)  # type: ignore[arg-type]  # lay_out takes what it is given
 
     @property
     def places(self) -> Strip:

@@ -17,10 +17,11 @@ from regard.core.stack import StackSpec
 from regard.mixers.attentive import Attentive, Hard, Readout, Weight
 from regard.models import Family, Settings
 from regard.parts.cell import Kind
-from regard.parts.embedding import Patches, Tokens
+from regard.parts.embedding import Tokens
 from regard.parts.feedforward import FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Xavier
+from regard.parts.picture import Patches
 from regard.parts.score import Additive, ScoreSpec
 
 Map = Literal["patches", "features"]

@@ -71,7 +71,7 @@ def measure_bleu(
     found, signature = [], ""
     for order in range(1, ORDERS + 1):
         scorer = BLEU(lowercase=True, tokenize="none", max_ngram_order=order, force=True)
-        value = scorer.corpus_score(lines, streams).score
+        value = scorer.corpus_score(lines, streams).score  # type: ignore[arg-type]  # None: there is no further one
         found.append(enclose(np.array([value]), bleu(drawn, order)))
         signature = f"{scorer.get_signature()}|{MANNER}"
     return found, signature

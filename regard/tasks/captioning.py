@@ -46,7 +46,7 @@ from regard.tasks.example import Example
 from regard.tasks.measures import Measure, ratio
 from regard.tasks.picture import PictureTask, PictureTaskSpec, insist_on_canvas, read_given
 from regard.tasks.task import Pulse
-from regard.tasks.translation import cut_anew, predict
+from regard.tasks.translation import predict
 
 ROWS = 32  # pictures whose captions are measured together
 
@@ -56,6 +56,7 @@ class CaptioningTaskSpec(PictureTaskSpec):
 
     form: ClassVar[Form] = "captions"
     writes: ClassVar[bool] = True
+    searches: ClassVar[bool] = True
     roles: ClassVar[tuple[str, str, str]] = ("picture", "references", "caption")
     measures: ClassVar[Mapping[str, bool]] = {
         "loss": False,
@@ -228,7 +229,7 @@ class CaptioningTask(PictureTask[Batch]):
     def make_batch(self, rows: list[int], chance: Random) -> Batch:
         found = [self.pairs.find(row) for row in rows]
         tokenizer = self.tokenizer
-        captions = cut_anew([self._read_caption(*place) for place in found], tokenizer, chance)
+        captions = [self._read_caption(*place) for place in found]
         pictures = self.gather([sample for sample, _ in found])
         pixels = self.canvas.normalise(augment(Prints(pictures, self.canvas), self.spec.augment, chance).pictures)
         source = Inputs(torch.zeros_like(pixels) if self.spec.blind else pixels)

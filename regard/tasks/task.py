@@ -44,6 +44,7 @@ class TaskSpec(Spec):
     # numbers that its evaluations report, each with whether more of it is better: a run file may name one as its goal
     measures: ClassVar[Mapping[str, bool]] = {}
     writes: ClassVar[bool] = False  # what it learned is used by writing text, token by token
+    searches: ClassVar[bool] = False  # it is measured by what a search writes, which has settings: its field `search`
     roles: ClassVar[tuple[str, str, str]] = ("given", "expected", "answer")  # what an example's sides are called
 
     def known_measures(self) -> Mapping[str, bool]:

@@ -77,6 +77,7 @@ def test_the_network_equals_plain_layers() -> None:
         layer.eval()
         nn.init.normal_(layer.norm.weight, 1.0, 0.1)
         nn.init.normal_(layer.norm.bias, 0.5)
+        assert layer.norm.running_var is not None
         nn.init.uniform_(layer.norm.running_var, 0.1, 0.5)
     network = LiteNetwork.of(name_arrays(layers))
     x = pixels = torch.randn(1, 3, 70, 70)  # no multiple of 32: paddings differ from layer to layer

@@ -154,7 +154,7 @@ def test_every_pair_comes_once_an_epoch_with_its_own_picture(tmp_path: Path) -> 
     prepared = make_ready(tmp_path, task)
     learner = task.build(prepared, BatchSpec(rows=2), 1)
     assert len(learner.pairs) == 6
-    seen = []
+    seen: list[str] = []
     for place in learner.batches(0, 0):
         if place.epoch:
             break
@@ -250,6 +250,6 @@ def test_what_cannot_caption_is_refused_by_name(tmp_path: Path) -> None:
             task.fit_model(preset(model), lexicon)
         assert "show-attend-tell" in str(error.value)
     with pytest.raises(SpecError, match="mixup puts pictures together"):
-        CaptioningTaskSpec(augment=("mixup",))  # type: ignore[arg-type]
+        CaptioningTaskSpec(augment=("mixup",))
     with pytest.raises(SpecError, match="reads colours"):
-        CaptioningTaskSpec(encoder="halving", channels=1)  # type: ignore[arg-type]
+        CaptioningTaskSpec(encoder="halving", channels=1)
