@@ -158,12 +158,12 @@ class AttentiveRecurrence(Mixer):
             expects=self.choose_rows(x) if self.draws and self.training else None,
         )
         cell = self.cell.watched(self.path, view)
+        # nobody reads the last carry, and pads that come last can't touch what came before them
+        loose = view.mask.valid is None or (state is None and view.mask.trailing)
         if self.spec.when == "before" or self.spec.feed or isinstance(cell, Watched):
-            # nobody reads the last carry, and pads that come last can't touch what came before them
-            loose = view.mask.valid is None or (state is None and view.mask.trailing)
             y = self.loop(cell, x, view, now, gaze, None if loose else view.mask.valid)
         else:
-            y = self.at_once(x, view, now, gaze)
+            y = self.at_once(x, view, now, gaze, None if loose else view.mask.counts)
         now.advance(view.mask)
         if gaze.keeps and see:
             self.report(gaze, view, see)
@@ -217,10 +217,9 @@ class AttentiveRecurrence(Mixer):
         hidden, carry = cell.step(torch.cat((x, *fed), -1), state.carry)
         return hidden, self.attend(hidden[:, None], positions, gaze)[:, 0], carry
 
-    def at_once(self, x: Tensor, view: View, state: AttentiveState, gaze: Gaze) -> Tensor:
+    def at_once(self, x: Tensor, view: View, state: AttentiveState, gaze: Gaze, lengths: Tensor | None) -> Tensor:
         """All positions through the fused cell, then all queries together."""
         mask = view.mask
-        lengths = None if mask.valid is None else mask.counts
         hidden, state.carry = self.cell(mask.align(x), state.carry, lengths)
         hidden = mask.restore(hidden)
         return self.read(hidden, self.attend(hidden, view.positions, gaze), x)
