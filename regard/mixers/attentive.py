@@ -13,23 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor
 
 from regard.core.dense import Dense
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import See
-from regard.core.spec import Rate, Size
+from regard.core.spec import Rate, Size, Weight
 from regard.core.state import Memory, Shared, State
 from regard.core.view import View
 from regard.mixers.recurrent import Bridge, Start
 from regard.parts.cell import SIGHTS, Carry, Cell, Kind, Watched
 from regard.parts.score import Additive, ScoreSpec, draw_places, weigh
 
-Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Hard = bool | Literal["sampled"]
 Readout = Literal["tanh", "maxout", "deep"]
 

@@ -138,6 +138,7 @@ class Task(ABC, Generic[B]):
     goal: ClassVar[str]  # the measure that says which checkpoint is best, unless the run file names another
     rising: ClassVar[bool]  # whether more of it is better
     sorted_by: ClassVar[tuple[str, ...]] = ()  # columns whose lengths say which samples share a batch
+    reinforces: ClassVar[bool] = False  # whether its loss teaches attention that draws where it looks (`reinforce.py`)
 
     def __init__(self, spec: Any, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
         self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
