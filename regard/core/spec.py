@@ -45,6 +45,7 @@ Layers = Annotated[int, Field(strict=True, ge=0, le=4096)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
 MOST, LONGEST = 200, 200  # problems that are told, and letters of a value that are shown
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 def _nameable(name: str) -> str:

@@ -13,23 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor
 
 from regard.core.dense import Dense
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import See
-from regard.core.spec import Rate, Size
+from regard.core.spec import Rate, Size, Weight
 from regard.core.state import Memory, Shared, State
 from regard.core.view import View
 from regard.mixers.recurrent import Bridge, Start
 from regard.parts.cell import SIGHTS, Carry, Cell, Kind, Watched
 from regard.parts.score import Additive, ScoreSpec, draw_places, weigh
 
-Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Hard = bool | Literal["sampled"]
 Readout = Literal["tanh", "maxout", "deep"]
 
@@ -158,12 +157,12 @@ class AttentiveRecurrence(Mixer):
             expects=self.choose_rows(x) if self.draws and self.training else None,
         )
         cell = self.cell.watched(self.path, view)
+        # nobody reads the last carry, and pads that come last can't touch what came before them
+        loose = view.mask.valid is None or (state is None and view.mask.trailing)
         if self.spec.when == "before" or self.spec.feed or isinstance(cell, Watched):
-            # nobody reads the last carry, and pads that come last can't touch what came before them
-            loose = view.mask.valid is None or (state is None and view.mask.trailing)
             y = self.loop(cell, x, view, now, gaze, None if loose else view.mask.valid)
         else:
-            y = self.at_once(x, view, now, gaze)
+            y = self.at_once(x, view, now, gaze, None if loose else view.mask.counts)
         now.advance(view.mask)
         if gaze.keeps and see:
             self.report(gaze, view, see)
@@ -217,10 +216,9 @@ class AttentiveRecurrence(Mixer):
         hidden, carry = cell.step(torch.cat((x, *fed), -1), state.carry)
         return hidden, self.attend(hidden[:, None], positions, gaze)[:, 0], carry
 
-    def at_once(self, x: Tensor, view: View, state: AttentiveState, gaze: Gaze) -> Tensor:
+    def at_once(self, x: Tensor, view: View, state: AttentiveState, gaze: Gaze, lengths: Tensor | None) -> Tensor:
         """All positions through the fused cell, then all queries together."""
         mask = view.mask
-        lengths = None if mask.valid is None else mask.counts
         hidden, state.carry = self.cell(mask.align(x), state.carry, lengths)
         hidden = mask.restore(hidden)
         return self.read(hidden, self.attend(hidden, view.positions, gaze), x)

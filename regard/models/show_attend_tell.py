@@ -12,9 +12,9 @@ from typing import Literal
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Depth, EmbeddingSpec, Rate, Size
+from regard.core.spec import Depth, EmbeddingSpec, Rate, Size, Weight
 from regard.core.stack import StackSpec
-from regard.mixers.attentive import Attentive, Hard, Readout, Weight
+from regard.mixers.attentive import Attentive, Hard, Readout
 from regard.models import Family, Settings
 from regard.parts.cell import Kind
 from regard.parts.embedding import Tokens

@@ -45,6 +45,7 @@ from regard.tasks.entropy import cross_entropy, losses
 from regard.tasks.example import Example
 from regard.tasks.measures import Measure, ratio
 from regard.tasks.picture import PictureTask, PictureTaskSpec, insist_on_canvas, read_given
+from regard.tasks.reinforce import Reinforce
 from regard.tasks.task import Pulse
 from regard.tasks.translation import predict
 
@@ -77,6 +78,8 @@ class CaptioningTaskSpec(PictureTaskSpec):
     """Validation captions in this way while training goes on."""
     validation: Size = 500
     """While training goes on, at most this many pictures of the validation part are captioned."""
+    reinforce: Reinforce = Reinforce()
+    """How attention that draws where it looks is rewarded, where a model has such (hard: sampled)."""
     blind: bool = False
     """The model is shown no picture, as a control: whatever it says, it knows from captions."""
 
@@ -212,12 +215,14 @@ class CaptioningTask(PictureTask[Batch]):
     """The task on one prepared corpus."""
 
     goal, rising = "bleu4", True
+    reinforces = True
 
     def __init__(self, spec: CaptioningTaskSpec, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
         super().__init__(spec, prepared, batches, seed)
         for change in spec.augment:
             change.insist(self.canvas)
         self.pairs = Pairs(self.columns["sizes"])
+        self.rewards = spec.reinforce.build()
 
     def order(self, epoch: int) -> Iterator[tuple[list[int], float]]:
         """Pairs of a picture and a caption, captions of like length together."""
@@ -245,8 +250,21 @@ class CaptioningTask(PictureTask[Batch]):
         return batch.tokens
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        found = predict(model, batch, self.tokenizer)
-        return cross_entropy(found.factors, found.targets, self.spec.smoothing)
+        with self.rewards.watch(model):
+            found = predict(model, batch, self.tokenizer)
+        loss = cross_entropy(found.factors, found.targets, self.spec.smoothing)
+        if not self.rewards.wanted:
+            return loss
+        with torch.no_grad():  # what a row's draws were worth is its log-likelihood, without smoothing
+            nats = torch.stack([part.sum() for part in losses(found.factors, found.targets).split(found.sizes)])
+        return self.rewards.charge(loss, nats)
+
+    def memory(self) -> Mapping[str, Tensor]:
+        return self.rewards.memory() if self.rewards.wanted else {}
+
+    def recall(self, model: Model, memory: Mapping[str, Tensor]) -> None:
+        if memory:
+            self.rewards.recall(memory)
 
     def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         some = spread_out(self.validation, self.spec.validation)

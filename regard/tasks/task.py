@@ -147,6 +147,7 @@ class Task(ABC, Generic[B]):
     rising: ClassVar[bool]  # whether more of it is better
     sorted_by: ClassVar[tuple[str, ...]] = ()  # columns whose lengths say which samples share a batch
     usual_rows: ClassVar[int | None] = None  # samples of a batch, unless told, where tokens can't say how many
+    reinforces: ClassVar[bool] = False  # whether its loss teaches attention that draws where it looks (`reinforce.py`)
 
     def __init__(self, spec: Any, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
         self.spec, self.prepared, self.seed = spec, prepared, seed
