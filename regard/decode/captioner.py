@@ -68,6 +68,7 @@ class Captioner(Pipeline):
 
     usage: ClassVar[str] = "caption {} PICTURE"
     verbs: ClassVar[tuple[str, ...]] = ("caption", "caption_all")
+    reads: ClassVar[Literal["texts", "pictures"]] = "pictures"
     model: Model
     tokenizer: Tokenizer
     canvas: Canvas  # what the pictures that it reads look like

@@ -57,7 +57,7 @@ def contains(shape: Shape, radius: int, x: Cells, y: Cells) -> Cells:
         return x * x + y * y <= radius * radius
     if shape == "heart":  # (x² + y² - 1)³ = x² y³, with y up, and the middle a little lower
         up = radius // 10 - y
-        return 1000 * (x * x + up * up - radius * radius) ** 3 <= 1000 * x * x * up**3 * radius
+        return (x * x + up * up - radius * radius) ** 3 <= x * x * up**3 * radius
     inside = np.zeros(np.broadcast_shapes(x.shape, y.shape), bool)
     corners = [(across * radius, down * radius) for across, down in CORNERS[shape]]
     x, y = 100 * x, 100 * y
