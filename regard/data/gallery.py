@@ -17,6 +17,7 @@ from typing import Protocol, Self
 
 from regard.data.log import Log, Unusable
 from regard.data.packing import CLUTTER, DAMAGE, LONGEST_MAGIC, DamagedFile, recognise
+from regard.data.picture import FILES
 from regard.data.source import list_folder, open_bytes, split_member
 from regard.errors import DataError
 
@@ -127,16 +128,16 @@ class _Header(tarfile.TarInfo):
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         found = super().frombuf(buf, encoding, errors)
         if found.size < 0:
-            raise tarfile.InvalidHeaderError("a size below zero")
+            raise tarfile.ReadError("a size below zero")
         return found
 
     @classmethod
     def fromtarfile(cls, tarfile_: tarfile.TarFile) -> Self:
         try:
             return super().fromtarfile(tarfile_)
-        except tarfile.EOFHeaderError:  # two blocks of zeros: an archive's proper end
-            raise
         except tarfile.HeaderError as error:
+            if type(error).__name__ == "EOFHeaderError":  # a block of zeros: an archive's proper end
+                raise
             # the library takes this for the end as well, so that half an archive would look like a whole one
             raise tarfile.ReadError(str(error) or "it ends before its end") from None
 
@@ -191,8 +192,11 @@ def open_gallery(path: str) -> Iterator[Gallery]:
                 yield ZipGallery(archive, place, below)
         except zipfile.BadZipFile as error:
             raise DataError(f"{place}: damaged zip: {error}", "check that the file is whole") from None
-    else:
+    elif place.lower().endswith(FILES):
         yield FileGallery([place])
+    else:
+        hint = "kind: idx, cifar or numpy, for files that hold many pictures"
+        raise DataError(f"{place}: neither a picture nor a folder, a zip or a tar of them", hint)
 
 
 def tell_archive(path: str) -> str:
@@ -204,8 +208,8 @@ def tell_archive(path: str) -> str:
             return "zip"
         with open_bytes(path) as stream:
             return "tar" if stream.peek(BLOCK)[257:262] == b"ustar" or _is_old_tar(stream.read(BLOCK)) else ""
-    except DamagedFile:
-        return ""
+    except DamagedFile as error:
+        raise DataError(f"{path}: {error}", "check that the file is whole") from None
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}", "check the path") from None
 

@@ -108,8 +108,8 @@ def read_items(path: str, log: Log, axes: tuple[int, ...], most: int = MOST) -> 
         try:
             header = read_header(stream.read(4), stream.read, path, axes)
             if math.prod(header.shape[:2]) > most or math.prod(header.shape) > LARGEST:
-                size = show_size(header.shape)
-                raise DataError(f"{path}: pictures of {size}, and {most:,} pixels are the most", "pixels: …")
+                told = f"pictures of {show_size(header.shape)}, and {most:,} pixels are the most"
+                raise DataError(f"{path}: {told}", "pixels: …")
             size = math.prod(header.shape)
             for number in range(1, header.count + 1):
                 place = f"{path}:{number}"
