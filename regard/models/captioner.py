@@ -1,4 +1,4 @@
-"""Captions by a Transformer: patches of a picture through an encoder, and a decoder whose words look at them."""
+"""Captions by a Transformer: places of a picture through an encoder, and a decoder whose words look at them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from regard.core.model import ModelSpec
 from regard.core.spec import Depth, EmbeddingSpec, Rate, Size
 from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
-from regard.models import Family, Settings, head_count
-from regard.models.show_attend_tell import Map, make_map
+from regard.models import Family, head_count
+from regard.models.map import MapSettings
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Vocabulary
@@ -20,16 +20,8 @@ from regard.parts.norm import LayerNorm
 from regard.parts.position import Sinusoidal
 
 
-class CaptionTransformer(Settings):
+class PictureTransformer(MapSettings):
     kind: Literal["captioner"] = "captioner"
-    map: Map = "patches"
-    """The places are patches of a picture, or those of a map that another network made of it (features)."""
-    image: Size = 64
-    """A picture, or a map of features, is a square with sides of this many pixels or places."""
-    patch: Size = 8
-    """A patch is a square with sides of this many pixels; of features, a patch is one place."""
-    channels: Size = 3
-    """A pixel, or a place of a map of features, has this many channels."""
     width: Size = 128
     depth: Depth = 3
     """The encoder has this many blocks, and so has the decoder unless it is given."""
@@ -47,7 +39,7 @@ class CaptionTransformer(Settings):
     tied: bool = True
 
 
-def compose(s: CaptionTransformer) -> ModelSpec:
+def compose(s: PictureTransformer) -> ModelSpec:
     attention = Attention(heads=head_count(s.width, s.heads, 32), dropout=s.attention_dropout)
     ffn = FeedForward(hidden=s.hidden or 4 * s.width, activation=s.activation)
     norm = LayerNorm()
@@ -57,10 +49,9 @@ def compose(s: CaptionTransformer) -> ModelSpec:
         closing = None if s.place == "post" else norm
         return StackSpec(width=s.width, depth=depth, embedding=embedding, blocks=(block,), norm=closing)
 
-    places = make_map(s.map, s.image, s.patch, s.channels, "own")
     words = Tokens(vocabulary=s.vocabulary, scale=True, position=Sinusoidal(), dropout=s.dropout)
     return ModelSpec(
-        encoder=stack(places, s.depth, attention),
+        encoder=stack(s.make_map(s.width), s.depth, attention),
         decoder=stack(
             words, s.decoder_depth or s.depth, attention.replace(causal=True), attention.replace(over="memory")
         ),
@@ -70,10 +61,11 @@ def compose(s: CaptionTransformer) -> ModelSpec:
 
 
 family = Family(
-    CaptionTransformer,
+    PictureTransformer,
     compose,
     {
         "captioner": {},
+        "captioner-patches": {"map": "patches"},
         "captioner-features": {"map": "features", "image": 7, "channels": 1280},
     },
 )

@@ -12,10 +12,11 @@ from typing import Literal
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Depth, EmbeddingSpec, Rate, Size, Weight
+from regard.core.spec import Depth, Rate, Size, Weight
 from regard.core.stack import StackSpec
 from regard.mixers.attentive import Attentive, Hard, Readout
-from regard.models import Family, Settings
+from regard.models import Family
+from regard.models.map import MapSettings
 from regard.parts.cell import Kind
 from regard.parts.embedding import Tokens
 from regard.parts.feedforward import FeedForward
@@ -24,19 +25,9 @@ from regard.parts.initial import Xavier
 from regard.parts.picture import Patches
 from regard.parts.score import Additive, ScoreSpec
 
-Map = Literal["patches", "features"]
 
-
-class ShowAttendTell(Settings):
+class ShowAttendTell(MapSettings):
     kind: Literal["show-attend-tell"] = "show-attend-tell"
-    map: Map = "patches"
-    """The places are patches of a picture, or those of a map that another network made of it (features)."""
-    image: Size = 64
-    """A picture, or a map of features, is a square with sides of this many pixels or places."""
-    patch: Size = 8
-    """A patch is a square with sides of this many pixels; of features, a patch is one place."""
-    channels: Size = 3
-    """A pixel, or a place of a map of features, has this many channels."""
     width: Size = 256
     depth: Depth = 1
     """There are this many recurrent layers."""
@@ -56,14 +47,6 @@ class ShowAttendTell(Settings):
     tied: bool = False
 
 
-def make_map(
-    kind: Map, image: int, patch: int, channels: int, position: Literal["own", "none"] = "none"
-) -> EmbeddingSpec:
-    """The places of a picture, each as a vector."""
-    size = 1 if kind == "features" else patch
-    return Patches(image=image, patch=size, channels=channels, first=False, position=position)
-
-
 def compose(s: ShowAttendTell) -> ModelSpec:
     attentive = Attentive(
         cell=s.cell,
@@ -78,9 +61,7 @@ def compose(s: ShowAttendTell) -> ModelSpec:
     )
     # a map has no blocks; a stack must say which it would have
     nothing = BlockSpec(ffn=FeedForward(hidden=s.width))
-    reader = StackSpec(
-        width=s.width, depth=0, embedding=make_map(s.map, s.image, s.patch, s.channels), blocks=(nothing,)
-    )
+    reader = StackSpec(width=s.width, depth=0, embedding=s.make_map(s.width), blocks=(nothing,))
     writer = StackSpec(
         width=s.width,
         depth=1,

@@ -121,9 +121,11 @@ class ConvolutionLayer(Part):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.convolution(x)
-        x = F.relu(x if self.norm is None else self.norm(x))
+        x = x if self.norm is None else self.norm(x)
         if self.pool:
+            # the largest number is the same before a ReLU and after it, and what is left is a quarter
             x = F.max_pool2d(x, self.pool, HALF, self.pool // 2)
+        x = F.relu(x)
         for pair in self.residuals:
             x = pair(x)
         return x

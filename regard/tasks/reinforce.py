@@ -45,7 +45,7 @@ class Reinforcement(Probe):
 
     >>> import regard, torch
     >>> from regard.tasks.reinforce import Reinforce
-    >>> model = regard.preset("show-attend-tell-hard", width=16, image=8, patch=4, vocabulary=9, dropout=0.0).build()
+    >>> model = regard.preset("show-attend-tell-hard", width=16, image=8, vocabulary=9, dropout=0.0).build()
     >>> tokens, reward = torch.tensor([[1, 5, 6]]), Reinforce().build()
     >>> with reward.watch(model):
     ...     logits = model(tokens, model.encode(torch.randn(1, 3, 8, 8)))

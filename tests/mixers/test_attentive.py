@@ -17,7 +17,7 @@ from regard.parts.score import draw_places
 from regard.train.costs import Costs
 
 PATH = "decoder.blocks.0.mix"
-SIZES = {"width": 8, "image": 8, "patch": 4, "channels": 1, "vocabulary": 7, "dropout": 0.0}
+SIZES = {"map": "patches", "width": 8, "image": 8, "patch": 4, "channels": 1, "vocabulary": 7, "dropout": 0.0}
 
 
 def build(name: str = "show-attend-tell", **settings: object) -> Model:

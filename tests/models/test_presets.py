@@ -72,9 +72,8 @@ def ready(spec: ModelSpec) -> Model:
 
 
 def source(spec: ModelSpec, rows: int = 3, time: int = 7) -> Tensor:
-<<<<<<< HEAD
     """What the first stack reads: pictures, or words."""
-    if spec.encoder and spec.encoder.embedding.picture:
+    if spec.encoder and spec.encoder.embedding.picture is not None:
         height, width, channels = spec.encoder.embedding.picture
         return torch.randn(rows, channels, height, width, generator=torch.Generator().manual_seed(5))
     return target(rows, time)
@@ -93,12 +92,6 @@ def read_as(inputs: Tensor, dtype: torch.dtype) -> Tensor:
 def given(spec: ModelSpec, rows: int = 3, time: int = 7) -> Tensor:
     """What the stack that answers reads."""
     return source(spec, rows, time) if spec.decoder is None else target(rows, time)
-=======
-    generator = torch.Generator().manual_seed(5)
-    if spec.encoder and spec.encoder.embedding.picture is not None:
-        return torch.randn(rows, 1, 8, 8, generator=generator)
-    return torch.randint(WORDS, (rows, time), generator=generator)
->>>>>>> images
 
 
 def test_it_learns_in_one_step(spec: ModelSpec) -> None:
@@ -143,11 +136,7 @@ def test_steps_equal_the_whole(spec: ModelSpec) -> None:
 
 @torch.no_grad()
 def test_a_padded_batch_is_each_row_alone(spec: ModelSpec) -> None:
-<<<<<<< HEAD
-    if spec.encoder and spec.encoder.embedding.picture:
-=======
     if spec.encoder and spec.encoder.embedding.picture is not None:
->>>>>>> images
         return
     model, tokens = ready(spec), source(spec)
     valid = torch.tensor([[True] * 4 + [False] * 3, [True] * 7, [False] * 5 + [True] * 2])

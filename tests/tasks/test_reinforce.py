@@ -26,7 +26,7 @@ PICTURE = torch.randn(1, 1, 4, 4, generator=torch.Generator().manual_seed(7))
 def build(expect: float = 0.0) -> Model:
     """Four places, three words; every weight large enough that it matters where one looks."""
     torch.manual_seed(1)
-    sizes = {"width": 4, "image": 4, "patch": 2, "channels": 1, "vocabulary": 4, "dropout": 0.0}
+    sizes = {"map": "patches", "width": 4, "image": 4, "patch": 2, "channels": 1, "vocabulary": 4, "dropout": 0.0}
     model = preset("show-attend-tell-hard", **sizes, doubly=0.0, mix={"expect": expect}).build()
     with torch.no_grad():
         for weight in model.parameters():
@@ -161,7 +161,7 @@ def test_a_run_goes_on_to_the_bit() -> None:
 def test_a_model_that_draws_nothing_is_charged_nothing() -> None:
     torch.manual_seed(0)
     model, rewards = (
-        preset("show-attend-tell", width=4, image=4, patch=2, channels=1, vocabulary=4).build(),
+        preset("show-attend-tell", map="patches", width=4, image=4, patch=2, channels=1, vocabulary=4).build(),
         Reinforcement(),
     )
     with rewards.watch(model):
