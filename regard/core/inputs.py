@@ -93,6 +93,12 @@ class Inputs:
         )
 
     def without_last(self) -> Inputs:
-        """All but the last place, as a decoder reads what it is taught to predict."""
-        valid = self.valid.without_last() if isinstance(self.valid, Padding) else self.valid
-        return replace(self, tokens=self.tokens[:, :-1], valid=valid[:, :-1] if isinstance(valid, Tensor) else valid)
+        """Each row without its own last token, as a decoder reads what it is taught to predict."""
+        valid = self.valid
+        if isinstance(valid, Tensor):
+            valid = valid[:, :-1] & valid[:, 1:]
+        return replace(
+            self,
+            tokens=self.tokens[:, :-1],
+            valid=valid.without_last() if isinstance(valid, Padding) else valid,
+        )

@@ -23,7 +23,7 @@ class Part(nn.Module):
 
     names: tuple[str, ...] = ()  # what a probe can see here; of an instance, where that depends on its spec
     early: tuple[str, ...] = ()  # which of them are computed when a state is started, and not in its steps
-    undecayed: ClassVar[tuple[str, ...]] = ()  # its weights that aren't vectors and yet mustn't decay
+    undecayed: tuple[str, ...] = ()  # its weights that aren't vectors and yet mustn't decay
     before: ClassVar[tuple[str, ...]] = ()  # of a head: what stands before the answer, and another head may take over
     by_label: ClassVar[tuple[str, ...]] = ()  # of a head: what has a row for each label
     path: str = "part"
@@ -56,6 +56,7 @@ class Mixer(Part):
     packs: ClassVar[bool] = False  # True: it keeps a row's documents apart itself, by the mask's table
     accumulates: ClassVar[str] = ""  # what it adds up over many positions, and so keeps in single precision at least
     estimates: bool = False  # True: its gradient isn't the slope of what it computes, as where a choice is hard
+    draws: bool = False  # True: it draws where it looks while training, and reports `choices` and their `entropy`
     leaves_final: ClassVar[bool] = False  # True: its state, at the end of a source, is worth handing on
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:

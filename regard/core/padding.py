@@ -78,12 +78,14 @@ class Padding:
         return found
 
     def without_last(self) -> Padding:
-        """The rectangle without its last place, as a decoder reads what it is taught to predict."""
+        """Each row without its own last token, as a decoder reads what it is taught to predict: every token that is
+        left predicts the one behind it, so costs over the real ones are costs over the predictions.
+        """
         if not self.trailing or self.documents is not None:
             raise InputError("only rows of one document with the pads at their end can be shortened")
         found = copy.copy(self)
-        found._count([min(length, self.time - 1) for length in self.lengths], self.time - 1)
-        found.valid = self.valid[:, :-1]
+        found._count([max(length - 1, 0) for length in self.lengths], self.time - 1)
+        found.valid = self.valid[:, 1:]  # a token is left where another follows
         return found
 
     def to(self, device: torch.device | str) -> Padding:

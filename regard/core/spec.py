@@ -45,6 +45,7 @@ Layers = Annotated[int, Field(strict=True, ge=0, le=4096)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
 MOST, LONGEST = 200, 200  # problems that are told, and letters of a value that are shown
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 def _nameable(name: str) -> str:
@@ -347,6 +348,11 @@ class AbsoluteSpec(Spec):
         """How many positions there are; None: no end."""
         return None
 
+    @property
+    def planar(self) -> bool:
+        """Whether it asks for the row and the column of a position."""
+        return False
+
     def build(self, width: int) -> nn.Module:
         raise NotImplementedError
 
@@ -361,6 +367,11 @@ class RelativeSpec(Spec):
     def shared_heads(self) -> int | None:
         """How many heads it serves when a whole stack shares it; None: it belongs to one layer."""
         return None
+
+    @property
+    def planar(self) -> bool:
+        """Whether it asks for the row and the column of a position."""
+        return False
 
     def build(self, heads: int, size: int) -> nn.Module:
         raise NotImplementedError

@@ -85,13 +85,17 @@ def fill(model: ModelSpec, family: str, settings: Mapping[str, Any], said: Mappi
         told = said.get(slot)
         if told is None:
             continue
-        names = [name for name in STACKS if getattr(model, name) is not None and (slot != "cross" or name == "decoder")]
+        names = [
+            name for name in STACKS if _has_slot(getattr(model, name), slot) and (slot != "cross" or name == "decoder")
+        ]
         sites = [Site(family, settings, model, name) for name in names]
         if slot == "cross" and (not sites or sites[0].alone):
             raise SpecError(
                 f"cross: {family} has one stack, so there is no memory to look at",
                 "a preset with an encoder and a decoder: transformer-tiny cross=attention",
             )
+        if not sites:
+            raise SpecError(f"{slot}: {family} has no blocks, so nothing can stand in them", "depth=1")
         if told != "none":
             _insist_on_a_reader(sites, slot, told)
         done: dict[str, StackSpec] = {site.name: change(site, told).stack for site in sites}
@@ -101,6 +105,11 @@ def fill(model: ModelSpec, family: str, settings: Mapping[str, Any], said: Mappi
     if model.encoder is not None and model.decoder is not None:
         _insist_on_a_link(model, family)
     return ModelSpec.parse(model.model_dump())
+
+
+def _has_slot(stack: StackSpec | None, slot: str) -> bool:
+    """Whether something can stand there: a stack without blocks is its embedding, which takes positions alone."""
+    return stack is not None and (stack.depth > 0 or slot == "position")
 
 
 def parts(stack: StackSpec, slot: str) -> list[Spec]:

@@ -9,6 +9,7 @@ for each memory.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
@@ -38,6 +39,23 @@ def harden(weights: Tensor) -> Tensor:
     best = weights.detach().argmax(-1, keepdim=True)
     one = torch.zeros_like(weights).scatter(-1, best, 1.0) * (weights.detach().amax(-1, keepdim=True) > 0)
     return one + (weights - weights.detach())  # the difference is exactly 0, so the sum is exactly one-hot
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Places that were drawn, one for each query."""
+
+    weights: Tensor  # one-hot, (…, keys); no gradient
+    log_probabilities: Tensor  # of what was drawn, (…): its gradient is the weights'
+
+
+def draw_places(weights: Tensor) -> Drawn:
+    """One place for each query by its weights, from torch's own generator; where all are 0, so is what is drawn."""
+    # whoever is first of several exponential clocks, each as fast as its weight: what weighs 0 never is
+    chosen = (weights / torch.empty_like(weights).exponential_()).detach().argmax(-1, keepdim=True)
+    found = weights.gather(-1, chosen)
+    one = torch.zeros_like(weights).scatter(-1, chosen, (found.detach() > 0).to(weights.dtype))
+    return Drawn(one, found.clamp(min=torch.finfo(weights.dtype).tiny).log()[..., 0])
 
 
 class ScoreSpec(Spec):

@@ -23,6 +23,7 @@ from regard.core.model import Model
 from regard.core.stack import Stack
 from regard.core.weights import fill
 from regard.errors import CheckpointError, Divergence, RegardError, Stopped
+from regard.tasks.reinforce import insist_on_rewards
 from regard.tasks.task import Place, Task
 from regard.train.adapt import NOTHING, Fresh, adapters, freeze, restore
 from regard.train.checkpoint import Checkpoint, Files, Store
@@ -77,6 +78,7 @@ class Trainer:
         usual = Goal(task.goal, task.rising)
         self.goal = usual if spec.goal is None else Goal.choose(spec.goal, task.spec.known_measures())
         insist_on_costs(model, spec.costs)
+        insist_on_rewards(model, task)
         self.costs = Costs(model, {**task.costs, **spec.costs}, world)
         if spec.freeze:
             freeze(model, spec.freeze)

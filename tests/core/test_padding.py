@@ -54,11 +54,11 @@ def test_documents_by_their_lengths_are_those_of_a_tensor(documents: list[list[i
         assert one.apart.mask.counts.tolist() == other.apart.mask.counts.tolist()
 
 
-def test_rows_without_their_last_place_are_counted_anew() -> None:
+def test_rows_without_their_last_tokens_are_counted_anew() -> None:
     cut = Padding([4, 5, 2]).without_last()
-    assert (cut.lengths, cut.time, cut.longest, cut.whole) == ((4, 4, 2), 4, 4, False)
-    assert torch.equal(cut.valid, Padding([4, 4, 2]).valid)
-    assert Padding([4, 5]).without_last().whole
+    assert (cut.lengths, cut.time, cut.longest, cut.whole) == ((3, 4, 1), 4, 4, False)
+    assert torch.equal(cut.valid, Padding([3, 4, 1]).valid)
+    assert Padding([5, 5]).without_last().whole
     with pytest.raises(InputError, match="pads at their end"):
         Padding([4, 5], side="left").without_last()
 

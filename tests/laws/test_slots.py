@@ -17,7 +17,7 @@ from regard.core.model import Model, ModelSpec
 from regard.core.spec import AbsoluteSpec, FeedSpec, NormSpec, RelativeSpec
 from regard.errors import SpecError
 from regard.models import families, preset, presets
-from tests.models.test_presets import SMALL, ready, source
+from tests.models.test_presets import SMALL, given, ready, source, target
 
 TINY: dict[str, dict[str, Any]] = {  # the mixers' own sizes, where the usual ones are large
     "latent": {"rank": 8, "size": 6, "rotary": 4, "value": 5},
@@ -35,10 +35,10 @@ MIXERS = sorted(MixerSpec.kinds)
 
 def sizes(name: str) -> dict[str, Any]:
     family = presets()[name]
-    given = family.settings.parse(family.presets[name]).fields()
+    told = family.settings.parse(family.presets[name]).fields()
     off = {"band", "every", "window", "kv_heads", "query_rank"}  # switches that stay off
-    small = {key: value for key, value in SMALL.items() if key in given and not (key in off and given[key] is None)}
-    return small | {"depth": 4 if given.get("every") else 2}
+    small = {key: value for key, value in SMALL.items() if key in told and not (key in off and told[key] is None)}
+    return small | {"depth": 4 if told.get("every") else 2}
 
 
 def choice(kind: str) -> Any:
@@ -59,9 +59,8 @@ def try_out(name: str, slot: str, kind: str, beside: str = "") -> ModelSpec | Sp
 
 def learn(spec: ModelSpec) -> None:
     model: Model = spec.build()
-    inputs = source(spec, rows=2, time=5)
-    memory = model.encode(inputs) if spec.decoder is not None else None
-    found = model(inputs, memory)
+    memory = model.encode(source(spec, rows=2, time=5)) if spec.decoder is not None else None
+    found = model(given(spec, rows=2, time=5), memory)
     loss = found.float().log_softmax(-1)[..., 0].neg().mean()
     assert loss.isfinite()
     loss.backward()
@@ -74,8 +73,8 @@ def learn(spec: ModelSpec) -> None:
 def step(spec: ModelSpec) -> None:
     if spec.decoder is None:
         return
-    model, tokens = ready(spec), source(spec, rows=2, time=5)
-    memory = model.encode(tokens)
+    model, tokens = ready(spec), target(rows=2, time=5)
+    memory = model.encode(source(spec, rows=2, time=5))
     whole = model(tokens, memory)
     state = model.start(2, memory)
     for time in range(tokens.shape[1]):
@@ -114,8 +113,10 @@ def test_a_position_stands_in_a_family_or_is_refused(name: str, kind: str) -> No
 
 @pytest.mark.parametrize("kind", list(AbsoluteSpec.kinds))
 def test_positions_stand_beside_the_words_too(kind: str) -> None:
-    for name in ("gpt2", "bert-tiny", "t5-small", "luong", "vit-tiny", "elmo", "conv-lm"):
-        spec = preset(name, **sizes(name), position={"kind": kind, "join": "concatenate", "size": 6})
+    pictures = "vit-tiny", "vit-lite", "cct-2-3x2"
+    planar = AbsoluteSpec.parse(kind).planar
+    for name in pictures if planar else ("gpt2", "bert-tiny", "t5-small", "luong", "vit-tiny", "elmo", "conv-lm"):
+        spec = preset(name, **sizes(name), position={"kind": kind, "join": "concatenate", "size": 8})
         assert spec.main.embedding.absolute is not None and spec.main.embedding.absolute.join == "concatenate"
         hold(spec)
 
@@ -132,7 +133,7 @@ def positions(spec: ModelSpec) -> set[str]:
 
 @pytest.mark.parametrize("kind", MIXERS)
 def test_a_cross_stands_wherever_there_is_a_memory_or_is_refused(kind: str) -> None:
-    for name in ("transformer-tiny", "t5-small", "luong", "seq2seq", "convs2s-tiny", "mean-pool"):
+    for name in ("transformer-tiny", "t5-small", "luong", "seq2seq", "convs2s-tiny", "mean-pool", "captioner"):
         hold(try_out(name, "cross", kind))
     for name in ("gpt2", "bert-tiny", "rnn"):
         found = try_out(name, "cross", kind)

@@ -72,10 +72,26 @@ def ready(spec: ModelSpec) -> Model:
 
 
 def source(spec: ModelSpec, rows: int = 3, time: int = 7) -> Tensor:
-    generator = torch.Generator().manual_seed(5)
-    if spec.encoder and spec.encoder.embedding.kind == "patches":
-        return torch.randn(rows, 1, 8, 8, generator=generator)
-    return torch.randint(WORDS, (rows, time), generator=generator)
+    """What the first stack reads: pictures, or words."""
+    if spec.encoder and spec.encoder.embedding.picture is not None:
+        height, width, channels = spec.encoder.embedding.picture
+        return torch.randn(rows, channels, height, width, generator=torch.Generator().manual_seed(5))
+    return target(rows, time)
+
+
+def target(rows: int = 3, time: int = 7) -> Tensor:
+    """What a decoder reads."""
+    return torch.randint(WORDS, (rows, time), generator=torch.Generator().manual_seed(5))
+
+
+def read_as(inputs: Tensor, dtype: torch.dtype) -> Tensor:
+    """Pictures in a model's own type; words as they are."""
+    return inputs.to(dtype) if inputs.is_floating_point() else inputs
+
+
+def given(spec: ModelSpec, rows: int = 3, time: int = 7) -> Tensor:
+    """What the stack that answers reads."""
+    return source(spec, rows, time) if spec.decoder is None else target(rows, time)
 
 
 def test_it_learns_in_one_step(spec: ModelSpec) -> None:
@@ -87,7 +103,7 @@ def test_it_learns_in_one_step(spec: ModelSpec) -> None:
     def loss() -> Tensor:
         torch.manual_seed(1)
         again = model.encode(inputs) if memory is not None else None
-        out = model(inputs, again)
+        out = model(given(spec), again)
         return out.log_softmax(-1)[..., 0].neg().mean()
 
     before = loss()
@@ -108,8 +124,8 @@ def test_the_spec_survives_json(spec: ModelSpec) -> None:
 def test_steps_equal_the_whole(spec: ModelSpec) -> None:
     if spec.decoder is None:
         return
-    model, tokens = ready(spec), source(spec)
-    memory = model.encode(tokens)
+    model, tokens = ready(spec), target()
+    memory = model.encode(source(spec))
     whole = model(tokens, memory)
     state = model.start(3, memory)
     for time in range(tokens.shape[1]):
@@ -120,7 +136,7 @@ def test_steps_equal_the_whole(spec: ModelSpec) -> None:
 
 @torch.no_grad()
 def test_a_padded_batch_is_each_row_alone(spec: ModelSpec) -> None:
-    if spec.encoder and spec.encoder.embedding.kind == "patches":
+    if spec.encoder and spec.encoder.embedding.picture is not None:
         return
     model, tokens = ready(spec), source(spec)
     valid = torch.tensor([[True] * 4 + [False] * 3, [True] * 7, [False] * 5 + [True] * 2])
@@ -147,14 +163,15 @@ def test_it_runs_in_half_precision(spec: ModelSpec) -> None:
     model, inputs = ready(spec), source(spec)
 
     def answer() -> Tensor:
-        memory = model.encode(inputs) if spec.decoder else None
-        out = model(inputs, memory)
-        if spec.decoder:
-            valid = torch.ones_like(inputs, dtype=torch.bool)
-            valid[0, :3] = False
-            state = model.start(3, memory)
-            model.step(inputs, state, valid=valid)
-            out = torch.cat((out, model.step(inputs[:, 0], state)[:, None]), 1)
+        if not spec.decoder:
+            return model(inputs).float()
+        memory, tokens = model.encode(inputs), target()
+        out = model(tokens, memory)
+        valid = torch.ones_like(tokens, dtype=torch.bool)
+        valid[0, :3] = False
+        state = model.start(3, memory)
+        model.step(tokens, state, valid=valid)
+        out = torch.cat((out, model.step(tokens[:, 0], state)[:, None]), 1)
         return out.float()
 
     expected = answer()
@@ -162,7 +179,7 @@ def test_it_runs_in_half_precision(spec: ModelSpec) -> None:
         found = answer()
     found.square().mean().backward()
     model.to(torch.bfloat16)
-    inputs = inputs.to(torch.bfloat16) if inputs.is_floating_point() else inputs
+    inputs = read_as(inputs, torch.bfloat16)
     for name, half in (("autocast", found), ("bfloat16", answer())):
         error = (half - expected).square().mean().sqrt() / expected.square().mean().sqrt()
         assert error < 0.2, f"{name}: {float(error):.3f}"
@@ -205,7 +222,7 @@ def test_what_is_remembered_has_the_type_of_the_weights(spec: ModelSpec, dtype: 
     if model.decoder is None:
         return
     with torch.no_grad():
-        memory = None if model.encoder is None else model.encode(torch.zeros(2, 3, dtype=torch.long))
+        memory = None if model.encoder is None else model.encode(read_as(source(spec, rows=2), dtype))
         state = model.start(2, memory)
         logits = model.step(torch.zeros(2, dtype=torch.long), state)
     types = set()
