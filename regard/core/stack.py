@@ -101,6 +101,7 @@ class Stack(Part):
         return found
 
     def start(self, rows: int, view: View) -> Group:
+        view.grid = self.embedding.grid  # type: ignore[assignment]
         return Group(parts=tuple(block.start(rows, view) for block in self.layers()))
 
     def layers(self) -> list[Block]:

@@ -91,11 +91,11 @@ class ClassificationTaskSpec(TaskSpec):
         rows = zip(firsts, seconds, samples, strict=True)
         return [{"text": one, "second": two, "label": [numbers[sample["label"]]]} for one, two, sample in rows]
 
-    def size(self, row: Mapping[str, Sequence[int]]) -> int:
+    def count_tokens(self, row: Mapping[str, Sequence[int]]) -> int:
         return len(row["text"]) + len(row["second"]) + 3
 
     def places(self, row: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
-        return dict.fromkeys(("encoder", "decoder"), self.size(row) - (not row["second"]))  # no separator
+        return dict.fromkeys(("encoder", "decoder"), self.count_tokens(row) - (not row["second"]))  # no separator
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> ClassificationTask:
         return ClassificationTask(self, prepared, batches, seed)

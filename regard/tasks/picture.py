@@ -1,0 +1,108 @@
+"""What all tasks on pictures share: how pictures come to one size, the column that keeps them, a model that reads
+pictures of that size, and what it is given of a batch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self, TypeVar
+
+from numpy.typing import NDArray
+from pydantic import model_validator
+
+from regard.core.inputs import Inputs
+from regard.core.model import ModelSpec
+from regard.core.spec import Size
+from regard.data.canvas import Canvas, Picture
+from regard.data.column import ColumnSpec
+from regard.data.lexicon import Lexicon
+from regard.data.sample import Sample
+from regard.data.sieve import Row
+from regard.errors import InputError, SpecError
+from regard.tasks.task import Task, TaskSpec
+
+B = TypeVar("B")
+
+
+class PictureTaskSpec(TaskSpec):
+    """Learn from pictures, all of one size."""
+
+    size: Size | tuple[Size, Size] | None = None
+    """Pictures have sides of this many pixels, or this height and width; unless given, those of the first picture."""
+    fit: Literal["resize", "crop", "pad"] | None = None
+    """A picture of another size is resized, cropped around its middle, or padded; unless given, it is left out."""
+    channels: Literal[1, 3] | None = None
+    """Pictures become grey (1) or coloured (3); unless given, they are as the first one is."""
+
+    @model_validator(mode="after")
+    def check_fit(self) -> Self:
+        if self.fit is not None and self.size is None:
+            raise ValueError(f"fit: {self.fit} to which size? task.size says it, such as task.size=32")
+        return self
+
+    @property
+    def frame(self) -> tuple[int, int] | None:
+        """Height and width that pictures are to have; None: those of the first."""
+        return (self.size, self.size) if isinstance(self.size, int) else self.size
+
+    def fit_picture(self, picture: Picture) -> Picture:
+        """A picture as this task keeps it; Unusable, with the reason, where it can't be made so."""
+        from regard.data.picture import fit_picture
+
+        return fit_picture(picture, self.frame, self.fit, self.channels)
+
+    def receive(self, sample: Sample) -> Sample:
+        return {**sample, "picture": self.fit_picture(sample["picture"])}
+
+    def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
+        canvas = insist_on_canvas(lexicon)
+        return {"picture": ColumnSpec(dtype=canvas.dtype, shape=canvas.shape)}
+
+    def count_tokens(self, row: Row) -> int:
+        return 1  # pictures have no tokens, so none is too long
+
+    def places(self, row: Row) -> Mapping[str, int]:
+        return {}  # the model is made for as many places as a picture has
+
+    def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+        return redraw(model, insist_on_canvas(lexicon))
+
+
+def insist_on_canvas(lexicon: Lexicon) -> Canvas:
+    """What pictures look like; an error where nothing is known of them."""
+    if lexicon.canvas is None:
+        raise InputError("this model has read no pictures, so it isn't known what they should look like")
+    return lexicon.canvas
+
+
+def redraw(model: ModelSpec, canvas: Canvas) -> ModelSpec:
+    """A model that reads pictures as they are on a canvas, by its encoder or its decoder."""
+    stacks = {"encoder": model.encoder, "decoder": model.decoder}
+    found = {
+        side: stack.replace(embedding=stack.embedding.redraw(*canvas.shape))
+        for side, stack in stacks.items()
+        if stack is not None and stack.embedding.picture is not None
+    }
+    if not found:
+        raise SpecError("model: it reads words, and this task has pictures", "model=cct-2-3x2, or model=vit-tiny")
+    return model.replace(**found)
+
+
+class PictureTask(Task[B], ABC):
+    """A task on one prepared corpus of pictures."""
+
+    usual_rows: ClassVar[int | None] = 64
+    sorted_by = ("picture",)
+
+    @property
+    def canvas(self) -> Canvas:
+        return insist_on_canvas(self.lexicon)
+
+    def gather(self, rows: Sequence[int]) -> NDArray[Any]:
+        """Pictures as they are kept: (rows, height, width, channels)."""
+        return self.columns["picture"].gather(rows)
+
+    def read(self, pictures: NDArray[Any]) -> Inputs:
+        """What a model is given of pictures."""
+        return Inputs(self.canvas.normalise(pictures))
