@@ -100,6 +100,11 @@ class MixerSpec(Spec):
         return False
 
     @property
+    def needs_grid(self) -> bool:
+        """Whether it mixes a picture as a plane, so that positions must be its places, row by row."""
+        return False
+
+    @property
     def relative(self) -> RelativeSpec | None:
         """The positions that act inside it."""
         return None

@@ -1,19 +1,23 @@
 """Pixels as tokens: a picture is read value by value, row by row, and each value is predicted from those before it.
 
 Slot t holds value t - 1, and slot 0 a token of its own, so that the vectors of slot t may become a prediction of value
-t; that slot's place in the picture is the place of the value that it predicts (van den Oord et al. 2016).
+t; that slot's place in the picture is the place of the value that it predicts (van den Oord et al. 2016). Where pixels
+come in another order than row by row, a slot knows the place of the value that it holds, too.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal, Self
 
+import torch
 from torch import Tensor, nn
 
 from regard.core.dense import Dense, Lookup
 from regard.core.dropout import dropout
 from regard.core.grid import Grid
-from regard.core.spec import AbsoluteSpec, EmbeddingSpec, Rate, Size
+from regard.core.order import Order, walk
+from regard.core.spec import AbsoluteSpec, Count, EmbeddingSpec, Rate, Size
 from regard.core.view import View
 from regard.errors import InputError, SpecError
 from regard.parts.embedding import Embedding, join_positions, make_projection
@@ -34,12 +38,17 @@ class Pixels(EmbeddingSpec):
     """A channel of a pixel has this many values; the token after the last of them begins a picture."""
     position: AbsoluteSpec | Literal["own", "none"] = "own"
     """Positions are known by this; own: a learned vector for each row, each column and each channel."""
+    order: Order = "raster"
+    """The pixels come in this order."""
+    seed: Count = 0
+    """A random order follows from this number."""
     dropout: Rate = 0.0
     """This share of the vectors is dropped while training."""
 
     @property
-    def grid(self) -> Grid:
-        return Grid(self.height, self.width, self.channels)
+    def grid(self) -> Grid | None:
+        # positions that come in another order aren't places row by row, and nobody may take them for that
+        return Grid(self.height, self.width, self.channels) if self.order == "raster" else None
 
     @property
     def picture(self) -> tuple[int, int, int]:
@@ -47,6 +56,9 @@ class Pixels(EmbeddingSpec):
 
     def redraw(self, height: int, width: int, channels: int) -> Self:
         return self.replace(height=height, width=width, channels=channels)
+
+    def reorder(self, order: Order, seed: int = 0) -> Self:
+        return self.replace(order=order, seed=seed)
 
     @property
     def token_count(self) -> int:
@@ -57,7 +69,7 @@ class Pixels(EmbeddingSpec):
 
     @property
     def limit(self) -> int:
-        return self.grid.count
+        return self.height * self.width * self.channels
 
     @property
     def absolute(self) -> AbsoluteSpec | None:
@@ -85,18 +97,27 @@ class Pixels(EmbeddingSpec):
 class Plane(nn.Module):
     """A learned vector for each row, each column and each channel of a picture; a position has the sum of its three."""
 
-    def __init__(self, grid: Grid, width: int) -> None:
+    def __init__(self, spec: Pixels, width: int) -> None:
         super().__init__()
-        self.grid = grid
-        self.row, self.column = Lookup(grid.height, width), Lookup(grid.width, width)
-        self.channel = Lookup(grid.channels, width) if grid.channels > 1 else None
+        self.spec = spec
+        self.row, self.column = Lookup(spec.height, width), Lookup(spec.width, width)
+        self.channel = Lookup(spec.channels, width) if spec.channels > 1 else None
 
-    def forward(self, view: View) -> Tensor:
-        """(1 or rows, time, width)"""
-        grid, positions = self.grid, view.positions.clamp(max=self.grid.count - 1)  # pads may stand behind the end
-        places = positions if grid.channels == 1 else positions // grid.channels
-        x = self.row(places // grid.width) + self.column(places % grid.width)
-        return x if self.channel is None else x + self.channel(positions % grid.channels)
+    def forward(self, view: View, back: int = 0) -> Tensor:
+        """(1 or rows, time, width); `back`: of the value that comes so many before the one that is predicted."""
+        spec = self.spec
+        positions = (view.positions - back).clamp(0, spec.limit - 1)  # pads may stand behind the end
+        places = positions if spec.channels == 1 else positions // spec.channels
+        if spec.order != "raster":
+            places = list_places(spec.order, spec.height, spec.width, spec.seed).to(places.device)[places]
+        x = self.row(places // spec.width) + self.column(places % spec.width)
+        return x if self.channel is None else x + self.channel(positions % spec.channels)
+
+
+@cache
+def list_places(order: Order, height: int, width: int, seed: int) -> Tensor:
+    """The places of a picture's pixels in the order in which they come."""
+    return torch.from_numpy(walk(order, height, width, seed))
 
 
 class PixelEmbedding(Embedding):
@@ -106,10 +127,13 @@ class PixelEmbedding(Embedding):
         self.tokens = Lookup(spec.token_count, width)
         self.position: nn.Module | None = None
         self.beside: Dense | None = None
+        self.behind: Plane | None = None
         if isinstance(spec.position, AbsoluteSpec):
             self.position, self.beside = spec.position.build(width), make_projection(spec.position, width)
         elif spec.position == "own":
-            self.position = Plane(spec.grid, width)
+            self.position = Plane(spec, width)
+            # in a raster the value that was read lies beside the one to predict, and elsewhere anywhere
+            self.behind = Plane(spec, width) if spec.order != "raster" else None
 
     @property
     def table(self) -> Lookup:  # type: ignore[override]
@@ -131,4 +155,6 @@ class PixelEmbedding(Embedding):
         x = self.tokens(inputs)
         if self.position is not None:
             x = join_positions(x, self.position(view), self.beside)
+        if self.behind is not None:
+            x = x + self.behind(view, back=1)
         return dropout(x, self.spec.dropout) if self.spec.dropout and self.training else x

@@ -47,3 +47,22 @@ def test_what_is_no_picture_is_refused() -> None:
         model(torch.zeros(1, 7, dtype=torch.long))
     with pytest.raises(InputError, match="pixels are integers"):
         model(torch.zeros(1, 6))
+
+
+def test_in_another_order_a_position_knows_the_places_of_both_values() -> None:
+    """Of the one that is to be predicted and of the one that was read; no mixer may take them for a raster."""
+    embedding: Any = Pixels(height=2, width=2, channels=2, levels=4).reorder("s-curve").build(WIDTH)
+    tokens = torch.randint(5, (2, 8))
+    found = embedding(tokens, View.of(tokens))
+    places = [(0, 0), (0, 1), (1, 1), (1, 0)]
+    assert embedding.grid is None
+
+    def where(plane: Any, value: int) -> torch.Tensor:
+        row, column = places[value // 2]
+        found: torch.Tensor = plane.row.weight[row] + plane.column.weight[column] + plane.channel.weight[value % 2]
+        return found
+
+    for position in range(1, 8):
+        vector = embedding.tokens.weight[tokens[:, position]]
+        both = where(embedding.position, position) + where(embedding.behind, position - 1)
+        torch.testing.assert_close(found[:, position], vector + both)
