@@ -58,6 +58,13 @@ class TaskSpec(Spec):
         """A model that can learn this, made from what was asked for: mostly, one with another head."""
         return model
 
+    def receive(self, sample: Sample) -> Sample:
+        """What is kept of a sample as it comes from a corpus, once for each; `Unusable` where it can't be learned from.
+
+        Such a sample is left out, counted and located, as the corpus's policy says.
+        """
+        return sample
+
     def texts(self, sample: Sample) -> Sequence[str]:
         """What tokenizers learn from, if there are words; two texts where there are two languages."""
         raise NotImplementedError

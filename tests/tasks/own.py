@@ -32,8 +32,8 @@ from regard.tasks.task import Pulse, Task, TaskSpec
 HALVES = ("left", "right", "top", "bottom")
 
 
-class PictureForm(FormSpec):
-    kind: Literal["halves-of-pictures"] = "halves-of-pictures"
+class BrightForm(FormSpec):
+    kind: Literal["bright"] = "bright"
     holds: ClassVar[Mapping[str, Field]] = {"image": Array("uint8", 3), "label": TEXT}
 
 
@@ -45,7 +45,7 @@ class SignalForm(FormSpec):
 class Halves(Generated):
     """Pictures of noise, one half of each brighter than the other."""
 
-    gives: ClassVar[tuple[Form, ...]] = ("halves-of-pictures",)
+    gives: ClassVar[tuple[Form, ...]] = ("bright",)
     kind: Literal["halves"] = "halves"
     train: int = 200
     validation: int = 20
@@ -80,7 +80,7 @@ class Signals(Generated):
 class PictureTaskSpec(TaskSpec):
     """Learn which half is bright."""
 
-    form: ClassVar[Form] = "halves-of-pictures"
+    form: ClassVar[Form] = "bright"
     words: ClassVar[bool] = False
     head: ClassVar[str | None] = "classes"
     kind: Literal["picture-labels"] = "picture-labels"
