@@ -8,6 +8,7 @@ the picture's own bytes; a dynamic one is made anew whenever a picture is traine
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -93,14 +94,19 @@ class PixelCoder:
             )
         return rows * self.width * self.channels
 
-    def describe(self, pictures: Values | None = None) -> str:
-        """How pictures were binarised, for whoever compares results."""
-        two = pictures is not None and bool(((pictures == 0) | (pictures == TOP)).all())
-        if self.levels == 2 and (two or self.binarise == "none"):
+    def describe(self, pictures: Sequence[Picture]) -> str:
+        """How these pictures became black and white, for whoever compares results."""
+        if self.levels > 2:
+            return "none" if self.levels > TOP else f"none; {self.levels} levels"
+        if self.binarise == "none" or all(find_grey(picture) is None for picture in pictures):
             return "the file's own"
         if self.binarise == "dynamic":
             return f"dynamic; measured on one static draw, seed {self.seed}"
         return f"static, seed {self.seed}" if self.binarise == "static" else self.binarise
+
+    def describe_order(self) -> str:
+        """In which order pixels come, for whoever compares results."""
+        return f"random, seed {self.seed}" if self.order == "random" else self.order
 
     def _draw_once(self, picture: Picture) -> Values:
         """Black and white by chance that follows from the picture itself."""
@@ -122,14 +128,18 @@ def draw(chance: int, count: int) -> NDArray[np.uint8]:
     return (raw.astype(np.uint64) * TOP >> 32).astype(np.uint8)
 
 
+def find_grey(pictures: Values) -> int | None:
+    """A value that is neither black nor white, if there is one; white is 255, or 1 where bits are kept as they are."""
+    strange = (pictures > 1) & (pictures < TOP)
+    return int(pictures[strange][0]) if strange.any() else None
+
+
 def _take_two(pictures: Values) -> Values:
-    """Black and white as the file has it: 0 and 1, or 0 and 255."""
-    bright = pictures > 0
-    strange = bright & (pictures != TOP) & (pictures != 1)
-    if strange.any():
-        value = int(pictures[strange][0])
+    """Black and white as the file has it."""
+    grey = find_grey(pictures)
+    if grey is not None:
         raise DataError(
-            f"pictures have more than two values, such as {value}, and the model knows two",
+            f"pictures have more than two values, such as {grey}, and the model knows two",
             "task.binarise=threshold, static or dynamic; or task.levels=256",
         )
-    return bright.astype(np.uint8)
+    return (pictures > 0).astype(np.uint8)
