@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import numpy as np
+from pydantic import Field
 
 from regard.data.array import describe
 from regard.data.canvas import Picture
-from regard.data.log import Unusable
+from regard.data.log import Log, Unusable
 from regard.errors import InputError, MissingPackage
 
 if TYPE_CHECKING:
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
 
 Fit = Literal["resize", "crop", "pad"]
 MOST = 2**26  # pixels of a picture, unless told: 8,192 × 8,192
-ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
+FILES = (".png", ".jpg", ".jpeg", ".webp", ".npy")  # endings of files that hold a picture or a map
+STRANGE = (".gif", ".bmp", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".jxl", ".ppm", ".pgm", ".svg")
+Pixels = Annotated[int, Field(strict=True, ge=1, le=2**30)]
 MAP = b"\x93NUMPY"
 PNG, JPEG, RIFF, WEBP = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"RIFF", b"WEBP"
 DEPTH = 24  # where a PNG says how many bits a channel has
@@ -46,6 +50,32 @@ class Decoded:
 def read_picture(source: str | Path | bytes, most: int = MOST) -> Picture:
     """A picture from a file or from a file's bytes, whatever is lost in making it; `Unusable` where there is none."""
     return decode_picture(source if isinstance(source, bytes) else read_bytes(source), most).picture
+
+
+class Readable(Protocol):
+    """Something that holds a picture's bytes."""
+
+    @property
+    def place(self) -> str:
+        """Where it stands."""
+
+    @property
+    def read(self) -> Callable[[], bytes]:
+        """What gives its bytes."""
+
+
+def take_picture(source: Readable, log: Log, most: int = MOST) -> Picture | None:
+    """A corpus's picture, which is kept; None where it can't be used, and the log says why."""
+    try:
+        decoded = decode_picture(source.read(), most)
+    except Unusable as unusable:
+        log.skip(source.place, unusable.message)
+        return None
+    if decoded.loss and not log.mend(source.place, decoded.loss):
+        log.drop()
+        return None
+    log.keep(bool(decoded.loss))
+    return decoded.picture
 
 
 def read_bytes(path: str | Path) -> bytes:
