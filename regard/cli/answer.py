@@ -13,7 +13,7 @@ from regard.host.machine import give_way
 
 if TYPE_CHECKING:
     from regard.decode.filler import Filled
-    from regard.tasks.classification import Verdict
+    from regard.tasks.verdict import Verdict
 
 
 def print_json(facts: dict[str, Any]) -> None:

@@ -6,23 +6,29 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
 from regard.core.inputs import Inputs
 from regard.core.model import ModelSpec
 from regard.core.spec import Size
+from regard.data.array import describe
 from regard.data.canvas import Canvas, Picture
 from regard.data.column import ColumnSpec
 from regard.data.lexicon import Lexicon
+from regard.data.log import Unusable
+from regard.data.picture import Fit, fit_picture, read_picture, shape_picture
 from regard.data.sample import Sample
 from regard.data.sieve import Row
 from regard.errors import InputError, SpecError
 from regard.tasks.task import Task, TaskSpec
 
 B = TypeVar("B")
+GivenPicture = str | Path | bytes | Picture  # a file by its path or its bytes, or an array
 
 
 class PictureTaskSpec(TaskSpec):
@@ -30,8 +36,9 @@ class PictureTaskSpec(TaskSpec):
 
     size: Size | tuple[Size, Size] | None = None
     """Pictures have sides of this many pixels, or this height and width; unless given, those of the first picture."""
-    fit: Literal["resize", "crop", "pad"] | None = None
-    """A picture of another size is resized, cropped around its middle, or padded; unless given, it is left out."""
+    fit: Fit | None = None
+    """A picture of another size is stretched (resize), or scaled, and then its longer side is cut (crop) or its shorter
+    one filled with black (pad); unless given, it is left out."""
     channels: Literal[1, 3] | None = None
     """Pictures become grey (1) or coloured (3); unless given, they are as the first one is."""
 
@@ -41,19 +48,8 @@ class PictureTaskSpec(TaskSpec):
             raise ValueError(f"fit: {self.fit} to which size? task.size says it, such as task.size=32")
         return self
 
-    @property
-    def frame(self) -> tuple[int, int] | None:
-        """Height and width that pictures are to have; None: those of the first."""
-        return (self.size, self.size) if isinstance(self.size, int) else self.size
-
-    def fit_picture(self, picture: Picture) -> Picture:
-        """A picture as this task keeps it; Unusable, with the reason, where it can't be made so."""
-        from regard.data.picture import fit_picture
-
-        return fit_picture(picture, self.frame, self.fit, self.channels)
-
     def receive(self, sample: Sample) -> Sample:
-        return {**sample, "picture": self.fit_picture(sample["picture"])}
+        return {**sample, "picture": fit_picture(sample["picture"], self.size, self.fit, self.channels)}
 
     def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
         canvas = insist_on_canvas(lexicon)
@@ -74,6 +70,21 @@ def insist_on_canvas(lexicon: Lexicon) -> Canvas:
     if lexicon.canvas is None:
         raise InputError("this model has read no pictures, so it isn't known what they should look like")
     return lexicon.canvas
+
+
+def read_given(given: GivenPicture, canvas: Canvas, fit: Fit | None) -> Picture:
+    """What a user hands in, as a picture on a canvas; an error says what is wrong with it."""
+    if not isinstance(given, str | Path | bytes | np.ndarray):
+        wanted = "a path, a file's bytes, or an array (height, width, channels)"
+        raise InputError(f"a picture is {wanted}, and this is a {type(given).__name__}", "numpy.asarray(picture)")
+    name = f"{given}: " if isinstance(given, str | Path) else ""
+    try:
+        picture = shape_picture(given) if isinstance(given, np.ndarray) else read_picture(given)
+        if picture.dtype != np.dtype(canvas.dtype):
+            raise InputError(f"{name}it is {describe(picture)}, and the model reads {canvas.dtype} {canvas.shape}")
+        return fit_picture(picture, (canvas.height, canvas.width), fit, canvas.channels)
+    except Unusable as error:
+        raise InputError(f"{name}{error.message}", error.hint) from None
 
 
 def redraw(model: ModelSpec, canvas: Canvas) -> ModelSpec:
