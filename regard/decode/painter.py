@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.core.model import Model
+from regard.data.array import describe
 from regard.data.canvas import Picture
+from regard.data.picture import Fit, fit_picture, read_picture
 from regard.data.pixel import PixelCoder
 from regard.decode.engine import Beginning, Choice, Engine, Request, Scorer, Turn
 from regard.decode.pipeline import Pipeline
@@ -84,6 +87,14 @@ class Painter(Pipeline):
     verbs: ClassVar[tuple[str, ...]] = ("sample", "complete", "score")
     model: Model
     coder: PixelCoder
+    fit: Fit | None = None  # what becomes of pictures of another size; None: they are refused
+
+    def read(self, picture: Picture | str | Path) -> Picture:
+        """A picture, or the one in a file, in the size that the model draws."""
+        found = read_picture(picture) if isinstance(picture, str | Path) else picture
+        if found.ndim != 3:
+            raise InputError(f"a picture is an array (height, width, channels), not {describe(found)}")
+        return fit_picture(found, (self.coder.height, self.coder.width), self.fit, self.coder.channels)
 
     def sample(
         self, count: int = 1, temperature: float = 1.0, seed: int = 0, *, advance: Advance = ignore
@@ -93,7 +104,7 @@ class Painter(Pipeline):
 
     def complete(
         self,
-        picture: Picture,
+        picture: Picture | str | Path,
         rows: int | None = None,
         *,
         pixels: int | None = None,
@@ -107,7 +118,7 @@ class Painter(Pipeline):
         Where it was trained on black and white, the given ones become so as they did in training.
         """
         given = self.count_given(rows, pixels)
-        tokens = self.coder.encode(picture[None])[0, :given]
+        tokens = self.coder.encode(self.read(picture)[None])[0, :given]
         return self._draw(tokens, count, temperature, seed, advance)
 
     def count_given(self, rows: int | None, pixels: int | None) -> int:
@@ -123,9 +134,9 @@ class Painter(Pipeline):
             raise InputError(f"{name} {number}: the model draws pictures with {most} {name}", f"0 to {most - 1}")
         return coder.count_given(number) if name == "rows" else number * coder.channels
 
-    def score(self, picture: Picture) -> float:
+    def score(self, picture: Picture | str | Path) -> float:
         """How unlikely a picture is, in nats: minus the logarithm of its probability."""
-        return float(self.score_all(picture[None])[0])
+        return float(self.score_all(self.read(picture)[None])[0])
 
     def score_all(self, pictures: NDArray[Any] | Sequence[Picture], advance: Advance = ignore) -> NDArray[np.float64]:
         """The same of many pictures, (rows,), each by itself."""

@@ -115,7 +115,7 @@ class PixelTaskSpec(PictureTaskSpec):
         return Painter
 
     def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Painter:
-        return Painter(network, self.make_coder(insist_on_canvas(lexicon)))
+        return Painter(network, self.make_coder(insist_on_canvas(lexicon)), self.fit)
 
     def measure(self, pipeline: Painter, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return assess(pipeline, samples, pulse)
