@@ -211,7 +211,7 @@ class StackSpec(Spec):
         """`table`: token vectors lent by another stack."""
         return Stack(
             self.embedding.build(self.width, table),
-            [spec.build(self.width) for spec in self.layout()],
+            [spec.lie_on(self.embedding.grid).build(self.width) for spec in self.layout()],
             build_optional(self.norm, self.width),
             build_optional(self.bias, self.bias and self.bias.shared_heads, self.width),
             Blend(self.depth + 1) if self.blend else None,

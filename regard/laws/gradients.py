@@ -210,6 +210,8 @@ def compare_slope(name: str, weight: Tensor, slope: Tensor, way: Tensor, compute
 class Unchanged(nn.Module):
     """An embedding of vectors that are there already."""
 
+    grid = None
+
     def forward(self, inputs: Tensor, view: View) -> Tensor:
         return inputs
 
