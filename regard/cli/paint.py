@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST = 4096  # pictures of a sheet
 ACROSS = 8  # pictures of a row, where nobody says how many
-DULL = 128  # what isn't given of a picture
+DULL = 96  # what isn't given of a picture
 
 OUT = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The PNG file to write the sheet to. [drawn in the terminal]")

@@ -19,6 +19,7 @@ from torch import Tensor
 from regard.core.model import Model
 from regard.data.array import describe
 from regard.data.canvas import Picture
+from regard.data.log import Unusable
 from regard.data.picture import Fit, fit_picture, read_picture
 from regard.data.pixel import PixelCoder
 from regard.decode.engine import Beginning, Choice, Engine, Request, Scorer, Turn
@@ -94,7 +95,15 @@ class Painter(Pipeline):
         found = read_picture(picture) if isinstance(picture, str | Path) else picture
         if found.ndim != 3:
             raise InputError(f"a picture is an array (height, width, channels), not {describe(found)}")
-        return fit_picture(found, (self.coder.height, self.coder.width), self.fit, self.coder.channels)
+        coder = self.coder
+        try:
+            return fit_picture(found, (coder.height, coder.width), self.fit, coder.channels)
+        except Unusable:
+            told = f"{picture}: " if isinstance(picture, str | Path) else ""
+            raise InputError(
+                f"{told}the picture is {describe(found)}, and the model draws bytes, {coder.shape}",
+                f"resize it to {coder.height} × {coder.width}; task.fit=resize, when a run is trained, does that",
+            ) from None
 
     def sample(
         self, count: int = 1, temperature: float = 1.0, seed: int = 0, *, advance: Advance = ignore

@@ -24,7 +24,7 @@ from regard.parts.pixel import Pixels
 Image = Size | tuple[Size, Size]
 
 
-class Raster(Settings):
+class Pixelwise(Settings):
     kind: Literal["pixel"] = "pixel"
     image: Image = 28
     """A picture is a square with sides of this many pixels, or has this height and width."""
@@ -48,7 +48,7 @@ def embed(image: Image, channels: int, levels: int, dropout: float) -> Pixels:
     return Pixels(height=height, width=width, channels=channels, levels=levels, dropout=dropout)
 
 
-def compose(s: Raster) -> ModelSpec:
+def compose(s: Pixelwise) -> ModelSpec:
     norm = LayerNorm()
     block = BlockSpec(
         mix=Attention(heads=head_count(s.width, s.heads, 32), causal=True),
@@ -66,7 +66,7 @@ def compose(s: Raster) -> ModelSpec:
 
 
 family = Family(
-    Raster,
+    Pixelwise,
     compose,
     {
         "pixel-gpt": {},

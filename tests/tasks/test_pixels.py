@@ -174,6 +174,16 @@ def test_a_model_that_reads_no_pixels_is_refused() -> None:
         PixelTaskSpec().fit_model(preset("transformer-tiny"), lexicon)
 
 
+@pytest.mark.parametrize("name", ["pixelcnn", "pixelrnn-row", "pixelrnn-diagonal"])
+def test_a_model_of_planes_reads_a_raster_and_no_other_order(name: str) -> None:
+    lexicon, model = Lexicon(None, canvas=Canvas(3, 6, 1, "uint8", (0.5,), (0.5,))), preset(name, depth=1)
+    fitted = PixelTaskSpec(levels=4).fit_model(model, lexicon)
+    assert fitted.build()(torch.full((1, 18), 4)).shape == (1, 18, 4)
+    with pytest.raises(SpecError, match=r"task\.order: hilbert, and masked mixes a picture as a plane") as error:
+        PixelTaskSpec(levels=4, order="hilbert").fit_model(model, lexicon)
+    assert "task.order=raster" in error.value.hint
+
+
 def test_the_task_survives_a_run_file() -> None:
     task = PixelTaskSpec(levels=8, order="random", seed=3, size=(4, 6), fit="pad")
     assert TaskSpec.parse(task.model_dump(mode="json")) == task
