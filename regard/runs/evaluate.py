@@ -155,7 +155,7 @@ def read_samples(run: Run | None, task: TaskSpec, files: Sequence[str], split: S
         assert run is not None
         return run.prepared().samples(split or _choose_split(run))
     try:
-        samples = list(_reader(run, task.form, files).read(task.form, Log("stop")))
+        samples = list(map(task.receive, _reader(run, task.form, files).read(task.form, Log("stop"))))
     except Doubt as doubt:
         if len(files) == 1 and not files[0].startswith("{"):
             doubt.hint = "; or ".join(f"{spell_data(files[0], way)} ({told})" for told, way in doubt.ways.items())
@@ -194,7 +194,7 @@ def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], do
     if done.search is not None and translated:
         row |= _translation(last, done.search, found)
     else:
-        row |= {key: _format(value) for key, value in found.items() if isinstance(value, int | float)}
+        row |= {key: _format(value) for key, value in found.items() if isinstance(value, int | float | str)}
     row |= {
         "machine": machine(),
         "command": f"`regard eval RUN{''.join(f' --data {Path(file).name}' for file in files)}`",
@@ -239,8 +239,8 @@ def name_model(noun: str) -> str:
     return str(spec.start if spec.model is None else spec.model.name)
 
 
-def _format(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+def _format(value: float | str) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
 
 
 def _translation(last: dict[str, Any], settings: Search, found: dict[str, Any]) -> dict[str, str]:
