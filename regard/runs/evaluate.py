@@ -196,7 +196,7 @@ def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], do
     if done.search is not None and translated:
         row |= _translation(last, done.search, found)
     else:
-        row |= {key: _format(value) for key, value in found.items() if isinstance(value, int | float)}
+        row |= {key: _format(value) for key, value in found.items() if isinstance(value, int | float | str)}
     row |= {
         "machine": machine(),
         "command": f"`regard eval RUN{''.join(f' --data {Path(file).name}' for file in files)}`",
@@ -242,8 +242,8 @@ def name_model(noun: str) -> str:
     return str(spec.start if spec.model is None else spec.model.name)
 
 
-def _format(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+def _format(value: float | str) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
 
 
 def _translation(last: dict[str, Any], settings: Search, found: dict[str, Any]) -> dict[str, str]:
