@@ -24,7 +24,7 @@ from regard.hub.load import WEIGHTS, FamilyMatch, match_family
 from regard.models import Family, Settings, families
 
 # what a trained model doesn't show; and the order of sinusoids, which the rows' changes make good
-UNSEEN = ("dropout", "init", "halves")
+UNSEEN = ("dropout", "stochastic_depth", "position_std", "scaled", "init", "halves")
 TOLD = 3  # differences of a layout
 
 
