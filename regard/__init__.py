@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from regard.core.probe import Edit as Edit
     from regard.core.probe import Record as Record
     from regard.core.spec import Spec as Spec
-    from regard.decode.captioner import Captioner as Captioner
     from regard.core.weights import redraw as redraw
+    from regard.decode.captioner import Captioner as Captioner
     from regard.decode.continuation import generate as generate
     from regard.decode.ensemble import Ensemble as Ensemble
     from regard.decode.filler import Filler as Filler
