@@ -162,12 +162,11 @@ def read_sketch(sketch: Sketch) -> Scene:
 def relate(sketch: Sketch, figure: PlacedThing, ground: PlacedThing) -> Relation:
     one, two = find_box(figure, sketch.side), find_box(ground, sketch.side)
     down, across = ground.spot[0] - figure.spot[0], ground.spot[1] - figure.spot[1]
-    if max(one[0] - two[2], two[0] - one[2]) >= 1:  # a whole row is free between them
-        assert 2 * abs(across) <= abs(down)
-        return "above" if down > 0 else "below"
-    if max(one[1] - two[3], two[1] - one[3]) >= 1:
-        assert 2 * abs(down) <= abs(across)
-        return "left" if across > 0 else "right"
+    rows, columns = max(one[0] - two[2], two[0] - one[2]), max(one[1] - two[3], two[1] - one[3])  # free between them
+    if max(rows, columns) >= 1:
+        upright = abs(down) > abs(across)
+        assert (rows if upright else columns) >= 1 and 2 * min(abs(down), abs(across)) <= max(abs(down), abs(across))
+        return ("above" if down > 0 else "below") if upright else ("left" if across > 0 else "right")
     return "front" if is_in_front(sketch, figure, ground) else "behind"
 
 

@@ -2,8 +2,8 @@
 
 Whoever knows the rules reads a relation off the picture without a doubt. Beside each other: the two boxes are at least
 two pixels apart in the direction that is named, and the centres lie within 27 degrees of it; what lies diagonally
-isn't drawn. In front and behind: about a quarter of the figure (9 to 40 percent) is where the
-other shape is. All other pairs of boxes are two pixels apart as well. Lengths are eighths of a pixel.
+isn't drawn. In front and behind: about a quarter of the figure (9 to 40 percent) is where the other
+shape is. All other pairs of boxes are two pixels apart as well. Lengths are eighths of a pixel.
 """
 
 from __future__ import annotations
