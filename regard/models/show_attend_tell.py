@@ -22,7 +22,6 @@ from regard.parts.embedding import Tokens
 from regard.parts.feedforward import FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Xavier
-from regard.parts.picture import Patches
 from regard.parts.score import Additive, ScoreSpec
 
 
