@@ -44,7 +44,7 @@ def measure_agreement(texts: Sequence[str], references: References) -> dict[str,
         **ratio(right, ones).named("exact"),
         "distinct": len(set(texts)),  # captions that differ: a model that ignores its pictures has few
         "pictures": len(texts),
-        "signatures": {"bleu": signature, "cider": CIDER},
+        "signatures": {"bleu4": signature, "cider": CIDER},
     }
 
 
