@@ -65,8 +65,6 @@ class Halving(EncoderSpec):
 
     kind: Literal["halving"] = "halving"
 
-    def insist_installed(self) -> None: ...
-
     def map_pictures(self, pictures: Any) -> list[Picture]:
         return [each.astype(np.float32).reshape(4, 2, 4, 2, 3).mean((1, 3)) / 50 for each in pictures]
 
@@ -170,12 +168,14 @@ def test_every_pair_comes_once_an_epoch_with_its_own_picture(tmp_path: Path) -> 
     assert sorted(seen) == sorted(text for sample in prepared.samples("validation") for text in sample["texts"])
 
 
-def test_it_goes_on_to_the_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hard", [False, "sampled"])
+def test_it_goes_on_to_the_bit(hard: bool | str, tmp_path: Path) -> None:
     flip = {"kind": "captioning", "augment": ["flip", {"kind": "crop", "pixels": 1}]}
     straight, broken, resumed = Losses(), Losses(stop=4), Losses()
-    whole = train(write(tmp_path / "a", train=FEW, task=flip, model__dropout=0.2), listeners=[straight])
+    said: dict[str, Any] = {"train": FEW, "task": flip, "model__dropout": 0.2, "model__hard": hard}
+    whole = train(write(tmp_path / "a", **said), listeners=[straight])
     with pytest.raises(KeyboardInterrupt):
-        train(write(tmp_path / "b", train=FEW, task=flip, model__dropout=0.2), listeners=[broken])
+        train(write(tmp_path / "b", **said), listeners=[broken])
     gone_on = resume(tmp_path / "b" / "run", listeners=[resumed])
     assert broken.found + resumed.found == straight.found
     assert gone_on.report.measures == whole.report.measures
