@@ -10,21 +10,21 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.core.dropout import dropout
+from regard.core.dropout import dropout, skip_rows
 from regard.core.mixer import Mixer, MixerSpec, Part
 from regard.core.spec import FeedSpec, NormSpec, Rate, Spec, build_optional
 from regard.core.state import Group, State
 from regard.core.view import View
 from regard.errors import InputError, SpecError
 
-Place = Literal["pre", "post", "sandwich"]
+Place = Literal["pre", "post", "sandwich", "around"]
 Slot = Literal["mix", "cross", "ffn"]
 
 
 class Sublayer(Part):
     """What a block does once: a mixer or feed-forward, its norms, dropout, and the residual around it.
 
-    pre: x + f(norm(x)); post: norm(x + f(x)); sandwich: x + after(f(norm(x))).
+    pre: x + f(norm(x)); post: norm(x + f(x)); sandwich: x + after(f(norm(x))); around: after(x + f(norm(x))).
     """
 
     names = ("output",)  # what is added to the residual stream
@@ -35,6 +35,7 @@ class Sublayer(Part):
         super().__init__()
         self.inner, self.norm, self.after = inner, norm, after
         self.residual, self.dropout = residual, dropout
+        self.skip = 0.0  # how often a row goes without it while training; the stack says so
 
     def forward(self, x: Tensor, view: View, *state: State | None) -> Tensor:
         y = self.run(x if self.norm is None else self.norm(x), view, *state)
@@ -55,6 +56,8 @@ class Sublayer(Part):
         """Add what was computed to the stream."""
         if self.dropout and self.training:
             y = dropout(y, self.dropout)
+        if self.skip and self.training:
+            y = skip_rows(y, self.skip)
         see = view.watcher(self.path, *Sublayer.names)
         if see:
             y = see("output", y)
@@ -67,6 +70,22 @@ class PostSublayer(Sublayer):
     def forward(self, x: Tensor, view: View, *state: State | None) -> Tensor:
         x = self.join(x, self.run(x, view, *state), view)
         return x if self.norm is None else self.norm(x)
+
+
+class AroundSublayer(Sublayer):
+    """A norm before, and another after the sum, which the stream goes on with (Hassani et al. 2021)."""
+
+    def forward(self, x: Tensor, view: View, *state: State | None) -> Tensor:
+        x = self.join(x, self.run(x if self.norm is None else self.norm(x), view, *state), view)
+        return x if self.after is None else self.after(x)
+
+
+KINDS: dict[Place, type[Sublayer]] = {
+    "pre": Sublayer,
+    "post": PostSublayer,
+    "sandwich": Sublayer,
+    "around": AroundSublayer,
+}
 
 
 class Block(Part):
@@ -95,6 +114,10 @@ class Block(Part):
         if mixed is None and self.mixer is not None and not self.mixer.alone:
             raise forgetful(self.mixer)
         return Group(parts=(mixed, crossed))
+
+    @property
+    def sublayers(self) -> list[Sublayer]:
+        return [sublayer for sublayer in (self.mix, self.cross, self.ffn) if sublayer is not None]
 
     @property
     def mixer(self) -> Mixer | None:
@@ -128,7 +151,8 @@ class BlockSpec(Spec):
     norm: NormSpec | None = None
     """The norm of every sublayer that isn't bare."""
     place: Place = "pre"
-    """The norm stands before a sublayer (pre), after its residual sum (post), or before and behind it (sandwich)."""
+    """The norm stands before a sublayer (pre), after its residual sum (post), before and behind it (sandwich), or
+    before it and after its residual sum (around)."""
     residual: bool = True
     """Each sublayer's input is added to its output."""
     dropout: Rate = 0.0
@@ -152,11 +176,10 @@ class BlockSpec(Spec):
         if spec is None:
             return None
         norm = None if slot in self.bare else self.norm
-        kind = PostSublayer if self.place == "post" else Sublayer
-        return kind(
+        return KINDS[self.place](
             spec.build(width),  # type: ignore[arg-type]
             build_optional(norm, width),
-            build_optional(norm, width) if self.place == "sandwich" else None,
+            build_optional(norm, width) if self.place in ("sandwich", "around") else None,
             self.residual,
             self.dropout,
         )

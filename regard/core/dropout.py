@@ -12,6 +12,12 @@ from torch import Tensor
 LEVELS = 2**16
 
 
+def skip_rows(x: Tensor, rate: float) -> Tensor:
+    """Set a share of the rows to 0 and scale up the others (stochastic depth, Huang et al. 2016): (rows, …)."""
+    kept = torch.rand(len(x), *(1,) * (x.dim() - 1), device=x.device) >= rate
+    return x * kept.to(x.dtype).div_(1 - rate)
+
+
 def dropout(x: Tensor, rate: float) -> Tensor:
     """Set a share of the values to 0 and scale up the others (Srivastava et al. 2014), whether training or not."""
     if x.device.type != "cpu":

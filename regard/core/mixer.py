@@ -23,7 +23,7 @@ class Part(nn.Module):
 
     names: tuple[str, ...] = ()  # what a probe can see here; of an instance, where that depends on its spec
     early: tuple[str, ...] = ()  # which of them are computed when a state is started, and not in its steps
-    undecayed: ClassVar[tuple[str, ...]] = ()  # its weights that aren't vectors and yet mustn't decay
+    undecayed: tuple[str, ...] = ()  # its weights that aren't vectors and yet mustn't decay
     before: ClassVar[tuple[str, ...]] = ()  # of a head: what stands before the answer, and another head may take over
     by_label: ClassVar[tuple[str, ...]] = ()  # of a head: what has a row for each label
     path: str = "part"

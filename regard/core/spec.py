@@ -347,6 +347,11 @@ class AbsoluteSpec(Spec):
         """How many positions there are; None: no end."""
         return None
 
+    @property
+    def planar(self) -> bool:
+        """Whether it asks for the row and the column of a position."""
+        return False
+
     def build(self, width: int) -> nn.Module:
         raise NotImplementedError
 
@@ -361,6 +366,11 @@ class RelativeSpec(Spec):
     def shared_heads(self) -> int | None:
         """How many heads it serves when a whole stack shares it; None: it belongs to one layer."""
         return None
+
+    @property
+    def planar(self) -> bool:
+        """Whether it asks for the row and the column of a position."""
+        return False
 
     def build(self, heads: int, size: int) -> nn.Module:
         raise NotImplementedError

@@ -14,10 +14,10 @@ from regard.core.dense import Lookup
 from regard.core.inputs import Inputs
 from regard.core.mixer import Part
 from regard.core.padding import check_valid
-from regard.core.spec import Count, EmbeddingSpec, Layers, NormSpec, RelativeSpec, Size, Spec, build_optional
+from regard.core.spec import Count, EmbeddingSpec, Layers, NormSpec, Rate, RelativeSpec, Size, Spec, build_optional
 from regard.core.state import Group, State
 from regard.core.view import View
-from regard.errors import InputError
+from regard.errors import InputError, SpecError
 
 MOST = 1024  # blocks that a spec may list
 SPACING = 4  # of scattered positions, when a model is used
@@ -172,6 +172,9 @@ class StackSpec(Spec):
     """All blocks share these relative positions."""
     blend: bool = False
     """A learned mix of all layers comes out, instead of the last layer."""
+    stochastic_depth: Rate = 0.0
+    """A row goes without a sublayer of the last block this often while training, without one of the first never, and in
+    between it rises with the depth."""
     scatter: Count = 0
     """Positions are scattered over this many places while training; at 0 they are counted."""
 
@@ -204,13 +207,32 @@ class StackSpec(Spec):
             heads = block.mix.biased_heads if block.mix else None
             if heads is not None and self.bias is not None and heads != self.bias.shared_heads:
                 raise ValueError(f"bias: it serves {self.bias.shared_heads} heads, and a block's mix has heads {heads}")
+        if self.stochastic_depth and not all(block.residual for block in self.layout()):
+            raise ValueError("stochastic_depth: a block without residual has nothing left where a sublayer is skipped")
         return self
+
+    def _insist_on_a_picture(self) -> None:
+        """Refuse positions by row and column where there are none."""
+        inside = [block.mix.relative for block in self.layout() if block.mix is not None]
+        planar = [part.kind for part in (self.embedding.absolute, *inside) if part is not None and part.planar]
+        if planar and self.embedding.grid is None:
+            raise SpecError(
+                f"position: {planar[0]} asks for rows and columns, and what {self.embedding.kind} reads has none",
+                f"position={planar[0].removesuffix('-2d')}, or a model that reads pictures",
+            )
+        if planar and self.scatter:
+            raise SpecError(f"scatter: {planar[0]} asks for rows and columns, which can't be scattered", "scatter=0")
 
     def build(self, table: Lookup | None = None) -> Stack:
         """`table`: token vectors lent by another stack."""
+        self._insist_on_a_picture()
+        blocks = [spec.build(self.width) for spec in self.layout()]
+        for number, block in enumerate(blocks):
+            for sublayer in block.sublayers:
+                sublayer.skip = self.stochastic_depth * number / max(1, self.depth - 1)
         return Stack(
             self.embedding.build(self.width, table),
-            [spec.build(self.width) for spec in self.layout()],
+            blocks,
             build_optional(self.norm, self.width),
             build_optional(self.bias, self.bias and self.bias.shared_heads, self.width),
             Blend(self.depth + 1) if self.blend else None,

@@ -51,7 +51,7 @@ class Wants(Protocol):
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Row]:
         """Each sample as numbers, column by column."""
 
-    def size(self, row: Row) -> int:
+    def count_tokens(self, row: Row) -> int:
         """How many tokens of it count against the most that there may be."""
 
     def places(self, row: Row) -> Mapping[str, int]:
@@ -90,7 +90,7 @@ class Sieve:
 
     def _excess(self, row: Row, split: Split) -> tuple[int, str]:
         """How long a sample is and why that is too long, if it is."""
-        size = self.wants.size(row)
+        size = self.wants.count_tokens(row)
         if split == "train" and size > self.longest:
             return size, f"too many tokens: {size}, and {self.longest} are the most"
         for side, taken in self.wants.places(row).items():

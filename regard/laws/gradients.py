@@ -27,7 +27,7 @@ from regard.laws.stepping import (
     refuse_states,
     refuse_steps,
 )
-from regard.laws.subject import Subject, seed_weights, whole
+from regard.laws.subject import GRID, Subject, seed_weights, view_of, whole
 from regard.laws.watching import wrap_in_block
 
 STEP = 1e-6  # of finite differences, in double
@@ -210,6 +210,8 @@ def compare_slope(name: str, weight: Tensor, slope: Tensor, way: Tensor, compute
 class Unchanged(nn.Module):
     """An embedding of vectors that are there already."""
 
+    grid = GRID
+
     def forward(self, inputs: Tensor, view: View) -> Tensor:
         return inputs
 
@@ -244,7 +246,7 @@ def recompute(subject: Subject, case: Whole) -> None:
 
 def run_training(module: nn.Module, x: Tensor, subject: Subject, again: bool) -> Tensor:
     """The module as a trainer runs it, with or without keeping what it computes inside."""
-    view = View.of(x, memory=subject.remember(len(x)))
+    view = view_of(x, memory=subject.remember(len(x)))
     if isinstance(module, Block):
         stack = Stack(Unchanged(), [module], None, None).train()
         stack.recompute = again

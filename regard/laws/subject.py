@@ -10,10 +10,12 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.core.grid import Grid
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import Probe
 from regard.core.state import Memory, State
@@ -21,6 +23,7 @@ from regard.core.view import View
 from regard.laws.case import KEYS, ROWS, TIME
 
 WIDTH = 16
+GRID = Grid(4, 4, first=1)  # the picture that positions are places of
 SPREAD = 0.1  # of the numbers that stand in for weights which all start alike
 
 
@@ -134,17 +137,24 @@ def copy_module(module: nn.Module) -> Mixer:
     return made if isinstance(made, Mixer) else Foreign(made).eval()
 
 
+def view_of(x: Tensor, valid: Tensor | None = None, state: State | None = None, **more: Any) -> View:
+    """A view as a stack makes it, of positions that are places of a picture, for those who ask."""
+    view = View.of(x, valid, state, **more)
+    view.grid = GRID
+    return view
+
+
 def whole(
     mixer: Mixer, x: Tensor, memory: Memory | None, valid: Tensor | None = None, probe: Probe | None = None
 ) -> Tensor:
     """All at once."""
-    y: Tensor = mixer(x, View.of(x, valid, memory=memory, probe=probe))
+    y: Tensor = mixer(x, view_of(x, valid, memory=memory, probe=probe))
     return y
 
 
 def begin(mixer: Mixer, x: Tensor, memory: Memory | None, room: int = 0) -> State | None:
     """What is remembered before the first of x."""
-    view = View.of(x[:, :0], memory=memory)
+    view = view_of(x[:, :0], memory=memory)
     view.room = room
     return mixer.start(x.shape[0], view)
 
@@ -158,7 +168,7 @@ def follow(
     probe: Probe | None = None,
 ) -> Tensor:
     """The next chunk."""
-    y: Tensor = mixer(x, View.of(x, valid, state, memory=memory, probe=probe), state)
+    y: Tensor = mixer(x, view_of(x, valid, state, memory=memory, probe=probe), state)
     return y
 
 

@@ -1,8 +1,9 @@
 """Attention: every position looks at every other, or at a memory, with several heads (Vaswani et al. 2017).
 
 Grouped and multi-query heads (Shazeer 2019, Ainslie et al. 2023), sliding windows (Beltagy et al. 2020), rotary,
-ALiBi or T5 positions; soft weights, or hard ones (Xu et al. 2015). Nobody watching: torch's fused kernel. Somebody
-watching, or hard weights: the same softmax, in the open.
+ALiBi or T5 positions; soft weights, or hard ones (Xu et al. 2015); a learned temperature, and positions that don't look
+at themselves (Lee et al. 2021). Nobody watching: torch's fused kernel. Somebody watching, or hard weights: the same
+softmax, in the open.
 
 Cost: time O(n²) for a whole sequence, windowed or not, and O(n) or O(window) a step; state O(n), or O(window).
 """
@@ -16,6 +17,7 @@ from typing import Literal, Self
 
 import torch
 import torch.nn.functional as F
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.core.dense import Dense
@@ -55,10 +57,22 @@ class Attention(MixerSpec):
     """The last projection has a bias; unless given, as the others."""
     scale: Positive | None = None
     """Scores are multiplied by this; unless given, by 1/√size."""
+    temperature: bool = False
+    """Each head learns what its scores are multiplied by, starting from the scale."""
+    itself: bool = True
+    """A position looks at itself too; otherwise only where there is nothing else to look at."""
     hard: bool = False
     """Each head looks at one key only; it learns as if it were soft."""
     dropout: Rate = 0.0
     """This share of the attention weights is dropped while training."""
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if not self.itself and self.over == "memory":
+            raise ValueError("itself: a query is no position of the memory that it looks at; leave itself out")
+        if not self.itself and self.causal:
+            raise ValueError("itself: the first position sees nothing but itself where none sees a later one")
+        return self
 
     def memory_width(self, width: int) -> int | None:
         return (self.memory or width) if self.over == "memory" else None
@@ -105,7 +119,10 @@ class MultiHeadAttention(Mixer):
         self.spec = spec
         self.heads, self.kv_heads = spec.heads, spec.kv_heads or spec.heads
         self.size = spec.size or width // spec.heads
-        self.scale = spec.scale or self.size**-0.5
+        self.first = spec.scale or self.size**-0.5
+        self.temperature = nn.Parameter(torch.full((self.heads,), self.first)) if spec.temperature else None
+        # the kernels take a number for a scale; one that learns is multiplied into the queries
+        self.scale = 1.0 if spec.temperature else self.first
         self.causal = spec.causal or spec.over_memory
         self.recalls = spec.over_memory
         self.early = ("key", "value") if spec.over_memory else ()
@@ -120,6 +137,10 @@ class MultiHeadAttention(Mixer):
         self.query_norm: nn.Module | None = build_optional(spec.norm, self.size)
         self.key_norm: nn.Module | None = build_optional(spec.norm, self.size)
         self.position: Position = build_optional(spec.position, self.heads, self.size) or Position()
+
+    def reset(self) -> None:
+        if self.temperature is not None:
+            nn.init.constant_(self.temperature, self.first)
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         return self.look_back(x, view, state) if self.spec.over_memory else self.look_around(x, view, state)
@@ -141,6 +162,8 @@ class MultiHeadAttention(Mixer):
             bias = self.bias(view, index, lambda: index, "chunk")
             explicit = bias is not None or see is not None or spec.hard
             allowed = mask.table(spec.causal, spec.window, explicit=explicit)
+            if not spec.itself:
+                allowed = view.once(("others", spec.window), lambda: look_away(allowed, index))
             y = self.attend(query, key, value, allowed, bias, spec.causal and allowed is None, see)
         else:
             bias = self.bias(view, view.positions, seen.positions, seen.label)
@@ -209,6 +232,8 @@ class MultiHeadAttention(Mixer):
     ) -> Tensor:
         """(batch, heads, queries, size); `causal`: the kernel's own flag, when there is no table."""
         dropout = self.spec.dropout if self.training else 0.0
+        if self.temperature is not None:
+            query = query * self.temperature[:, None, None].to(query.dtype)
         if see is not None or self.spec.hard:
             return openly(query, key, value, allowed, bias, self.scale, dropout, see, self.spec.hard)
         table = allowed
@@ -230,6 +255,13 @@ class MultiHeadAttention(Mixer):
         return F.scaled_dot_product_attention(
             query, key, value, table, dropout, is_causal=causal, scale=self.scale, enable_gqa=grouped
         )
+
+
+def look_away(allowed: Tensor | None, index: Tensor) -> Tensor:
+    """Who may look at whom, but nobody at itself who has another to look at: (1 or rows, 1, queries, keys)."""
+    itself = index[0, :, None] == index  # (queries, keys)
+    others = ~itself[None, None] if allowed is None else allowed & ~itself
+    return others | (itself & ~others.any(-1, keepdim=True))
 
 
 def openly(

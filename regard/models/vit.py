@@ -14,11 +14,11 @@ from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
 from regard.models.layout import Change, Config, Head, Key, Layout, Match, Tree, activation, describe_labels, labels
-from regard.parts.embedding import Patches
 from regard.parts.feedforward import Activation, FeedForward
 from regard.parts.head import Classes
 from regard.parts.initial import Normal
 from regard.parts.norm import LayerNorm
+from regard.parts.picture import Patches
 
 
 class ViT(Settings):

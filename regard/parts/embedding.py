@@ -1,4 +1,4 @@
-"""Embeddings: token vectors, with segments and positions if wanted, and image patches (Dosovitskiy et al. 2021)."""
+"""Embeddings: token vectors, with segments and positions if wanted, spelled words, and numbers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 from typing import Literal, Self
 
 import torch
-import torch.nn.functional as F
-from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.core.dense import Dense, Lookup
@@ -18,7 +16,6 @@ from regard.core.spec import AbsoluteSpec, Count, EmbeddingSpec, NormSpec, Rate,
 from regard.core.stack import StackSpec
 from regard.core.view import View
 from regard.errors import InputError, SpecError
-from regard.parts.position import Learned
 
 
 class Tokens(EmbeddingSpec):
@@ -236,101 +233,3 @@ class NumberEmbedding(Embedding):
     def forward(self, inputs: Tensor, view: View) -> Tensor:
         found: Tensor = self.project(inputs)
         return found
-
-
-class Patches(EmbeddingSpec):
-    """An image cut into squares, each projected to a vector, a class token in front, and learned positions."""
-
-    kind: Literal["patches"] = "patches"
-    image: Size = 224
-    """An image is a square with sides of this many pixels."""
-    patch: Size = 16
-    """A patch is a square with sides of this many pixels."""
-    channels: Size = 3
-    """A pixel has this many channels."""
-    first: bool = True
-    """A learned class token stands in front."""
-    position: AbsoluteSpec | Literal["own", "none"] = "own"
-    """Positions are known by this; own: a learned vector for each place of the image."""
-    dropout: Rate = 0.0
-    """This share of the vectors is dropped while training."""
-
-    @model_validator(mode="after")
-    def check(self) -> Self:
-        if self.image % self.patch:
-            raise ValueError(f"patch: image {self.image} is not divisible by patch {self.patch}")
-        return self
-
-    @property
-    def grid(self) -> Grid:
-        return Grid(self.image // self.patch, self.image // self.patch, first=int(self.first))
-
-    @property
-    def picture(self) -> tuple[int, int, int]:
-        return self.image, self.image, self.channels
-
-    def redraw(self, height: int, width: int, channels: int) -> Self:
-        if height != width:
-            raise SpecError(f"model.image: pictures are {height}×{width}, and it reads squares", "task.fit=crop")
-        return self.replace(image=height, channels=channels)
-
-    @property
-    def limit(self) -> int:
-        return self.grid.count
-
-    @property
-    def absolute(self) -> AbsoluteSpec | None:
-        if isinstance(self.position, AbsoluteSpec):
-            return self.position
-        return Learned(context=self.limit) if self.position == "own" else None
-
-    def locate(self, position: AbsoluteSpec | None) -> Self:
-        if position is None:
-            return self.replace(position="none")
-        if isinstance(position, Learned) and position.join == "add":
-            if position.context not in (None, self.limit):
-                raise SpecError(
-                    f"position.context: an image has {self.limit} places, and not {position.context}",
-                    "leave position.context out",
-                )
-            return self.replace(position="own")
-        return self.replace(position=position)
-
-    def build(self, width: int, table: Lookup | None = None) -> Part:
-        return PatchEmbedding(self, width)
-
-
-class PatchEmbedding(Embedding):
-    table = None
-    undecayed = ("first", "position")  # as in DeiT and timm
-
-    def __init__(self, spec: Patches, width: int) -> None:
-        super().__init__()
-        self.spec, self.grid = spec, spec.grid
-        self.project = Dense(spec.channels * spec.patch**2, width)
-        self.first = nn.Parameter(torch.zeros(1, 1, width)) if spec.first else None
-        self.position: nn.Parameter | nn.Module | None = None
-        self.beside: Dense | None = None
-        if isinstance(spec.position, AbsoluteSpec):
-            self.position = spec.position.build(width)
-            self.beside = make_projection(spec.position, width)
-        elif spec.position == "own":
-            self.position = nn.Parameter(torch.zeros(1, spec.limit, width))
-
-    def measure(self, inputs: Tensor) -> tuple[int, int]:
-        spec = self.spec
-        wanted = (spec.channels, spec.image, spec.image)
-        if inputs.dim() != 4 or inputs.shape[1:] != wanted:
-            raise InputError(f"images have shape (rows, *{wanted}), not {tuple(inputs.shape)}")
-        return inputs.shape[0], spec.limit
-
-    def forward(self, inputs: Tensor, view: View) -> Tensor:
-        squares = F.unfold(inputs, self.spec.patch, stride=self.spec.patch)  # (rows, channels * patch², patches)
-        x = self.project(squares.mT)
-        if self.first is not None:
-            x = torch.cat((self.first.expand(x.shape[0], -1, -1), x), 1)
-        if isinstance(self.position, nn.Module):
-            x = join_positions(x, self.position(view), self.beside)
-        elif self.position is not None:
-            x = x + self.position
-        return F.dropout(x, self.spec.dropout, self.training)

@@ -17,7 +17,7 @@ from regard.core.view import View
 from regard.errors import SpecError
 from regard.parts.feedforward import ACTIVATIONS, Activation
 
-Pool = Literal["first", "last", "mean"]
+Pool = Literal["first", "last", "mean", "sequence"]
 
 
 class Vocabulary(HeadSpec):
@@ -144,11 +144,14 @@ class TransformedHead(Part):
 
 
 class Pooler(Transformed):
-    """One vector for each row: its first or last real token, or the mean of them; then a layer (BERT's pooler)."""
+    """One vector for each row: its first or last real token, or a mean of them; then a layer (BERT's pooler).
+
+    `sequence` is CCT's mean, weighted by a softmax over all positions (Hassani et al. 2021).
+    """
 
     kind: Literal["pooler"] = "pooler"
     pool: Pool = "first"
-    """A row's vector is that of its first or last real token, or the mean of all."""
+    """A row's vector is that of its first or last real token, the mean of all, or a learned mean of them (sequence)."""
     dense: bool = True
 
     def layer_settings(self) -> dict[str, Any]:
@@ -159,9 +162,13 @@ class Pooler(Transformed):
 
 
 class PoolerHead(TransformedHead):
+    before = ("weigh", "dense", "norm")
+
     def __init__(self, spec: Pooler, width: int) -> None:
         super().__init__(spec, width)
         self.pool = spec.pool
+        self.weigh = Dense(width, 1) if spec.pool == "sequence" else None
+        self.names = ("shares",) if spec.pool == "sequence" else ()  # what each position has of the vector
 
     def forward(self, x: Tensor, view: View) -> Tensor:
         return self.transform(self.gather(x, view))
@@ -169,6 +176,11 @@ class PoolerHead(TransformedHead):
     def gather(self, x: Tensor, view: View) -> Tensor:
         """(batch, time, width) -> (batch, width)"""
         valid = view.mask.valid
+        if self.weigh is not None:
+            scores = self.weigh(x).squeeze(-1)  # (batch, time)
+            scores = scores if valid is None else scores.masked_fill(~valid, -torch.inf)
+            shares = view.see(self.path, "shares", scores.softmax(-1))
+            return (shares[:, None] @ x).squeeze(1)
         if self.pool == "mean":
             return average(x, valid)
         if valid is None:
@@ -186,7 +198,7 @@ class Classes(Transformed):
     classes: Size
     """There are this many classes."""
     pool: Pool = "first"
-    """A row's vector is that of its first or last real token, or the mean of all."""
+    """A row's vector is that of its first or last real token, the mean of all, or a learned mean of them (sequence)."""
     dropout: Rate = 0.0
     """This share of the vector is dropped before the classes while training."""
     bias: bool = True
@@ -204,7 +216,7 @@ class Classes(Transformed):
 
 
 class ClassesHead(Part):
-    before = ("pooler.dense", "pooler.norm")
+    before = ("pooler.weigh", "pooler.dense", "pooler.norm")
     by_label = ("classes",)
 
     def __init__(self, spec: Classes, width: int) -> None:

@@ -22,6 +22,7 @@ DRAWN = 1 << 22  # draws at a time, so that memory doesn't grow with the data
 TAIL = 2.5  # percent of the resamples on each side of an interval
 SQUARE = 12  # labels up to which the confusion table is shown whole
 PAIRS = 12  # pairs that are shown of a larger one
+BINS = 15  # of certainty, equally wide
 
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -65,6 +66,30 @@ def measure_labels(
         "count": len(truth),
         "labels": by_label(counts, labels),
         "confusion": {"labels": labels, "counts": counts.tolist()},
+    }
+
+
+def measure_probabilities(gold: Sequence[int], logs: Numbers, seed: int = 0) -> dict[str, float]:
+    """Measures of how likely each label was said to be; `logs`: logarithms of probabilities, (rows, labels).
+
+    `loss`: nats, of the right label; `top5`: the share whose right label is among the five likeliest; `calibration`:
+    the expected calibration error (Naeini et al. 2015), how far certainty is from accuracy, in fifteen bins.
+    """
+    truth, rows = np.asarray(gold, np.int64), np.arange(len(gold))
+    if logs.shape[:1] != truth.shape or not len(truth):
+        raise InputError(f"{len(truth)} gold labels and {len(logs)} guesses: there must be a guess for each")
+    right = logs[rows, truth]
+    # ties count against a model that can't tell labels apart
+    places = (logs >= right[:, None]).sum(1) - 1
+    certain, sure = np.exp(logs.max(1)), logs.argmax(1) == truth
+    gaps = np.zeros((len(truth), BINS))
+    gaps[rows, np.minimum((certain * BINS).astype(np.int64), BINS - 1)] = certain - sure
+    table = np.concatenate((-right[:, None], (places < 5)[:, None], gaps), 1)
+    drawn, whole = resample(rows, table, seed) / len(truth), table.mean(0, keepdims=True)
+    return {
+        **_measure(whole[:, 0], drawn[:, 0]).named("loss"),
+        **_measure(whole[:, 1], drawn[:, 1]).named("top5"),
+        **_measure(np.abs(whole[:, 2:]).sum(1), np.abs(drawn[:, 2:]).sum(1)).named("calibration"),
     }
 
 

@@ -85,13 +85,13 @@ class TaskSpec(Spec):
         """Each sample as numbers, column by column: lists of tokens, or arrays as the columns declare them."""
         raise NotImplementedError
 
-    def size(self, row: Row) -> int:
+    def count_tokens(self, row: Row) -> int:
         """How many tokens of a sample count against the most that there may be."""
         return max(len(numbers) for numbers in row.values())
 
     def places(self, row: Row) -> Mapping[str, int]:
         """How many positions a sample takes of an encoder and of a decoder; here of the one that there is."""
-        return dict.fromkeys(("encoder", "decoder"), self.size(row))
+        return dict.fromkeys(("encoder", "decoder"), self.count_tokens(row))
 
     @property
     def closing(self) -> tuple[Literal["end", "separator"], ...]:
@@ -145,9 +145,11 @@ class Task(ABC, Generic[B]):
     goal: ClassVar[str]  # the measure that says which checkpoint is best, unless the run file names another
     rising: ClassVar[bool]  # whether more of it is better
     sorted_by: ClassVar[tuple[str, ...]] = ()  # columns whose lengths say which samples share a batch
+    usual_rows: ClassVar[int | None] = None  # samples of a batch, unless told, where tokens can't say how many
 
     def __init__(self, spec: Any, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
-        self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
+        self.spec, self.prepared, self.seed = spec, prepared, seed
+        self.plan = batches if batches.rows is not None else batches.replace(rows=self.usual_rows)
         # a run reads texts as it learns to, whatever the template of a tokenizer of others says
         self.lexicon, self.columns = replace(prepared.lexicon, foreign=False), prepared.columns
         self.validation = prepared.samples("validation") if prepared.has("validation") else []

@@ -15,6 +15,10 @@ PUBLISHED = {
     "bert-base": 109_482_240,
     "bert-large": 335_141_888,
     "vit-b16": 86_567_656,
+    "cct-2-3x2": 283_723,  # at 10 classes, as their source builds it for CIFAR
+    "cct-7-3x1": 3_760_139,
+    "cvt-7-4": 3_716_619,
+    "vit-lite": 3_716_874,
     "llama2-7b": 6_738_415_616,
     "llama3-8b": 8_030_261_248,
     "mistral-7b": 7_241_732_096,
@@ -33,7 +37,8 @@ WANTED = """
 rnn lstm gru elmo seq2seq tutorial bahdanau luong luong-feed mean-pool transformer-tiny transformer-base
 transformer-big bert-tiny bert-base bert-large modernbert-base modernbert-large gpt1 gpt2 gpt2-medium gpt2-large
 gpt2-xl gpt3-small llama-tiny llama2-7b llama3-8b mistral-7b mixtral-8x7b deepseek-tiny deepseek-v3 ssm mamba-130m
-mamba-2.8b hybrid vit-tiny vit-b16 vit-l16 ntm rnn-skip seq2seq-mean seq2seq-skip convs2s convs2s-tiny conv-lm
+mamba-2.8b hybrid vit-tiny vit-b16 vit-l16 vit-lite cvt-7-4 cct-2-3x2 cct-7-3x1
+ntm rnn-skip seq2seq-mean seq2seq-skip convs2s convs2s-tiny conv-lm
 """
 
 

@@ -73,7 +73,7 @@ def ready(spec: ModelSpec) -> Model:
 
 def source(spec: ModelSpec, rows: int = 3, time: int = 7) -> Tensor:
     generator = torch.Generator().manual_seed(5)
-    if spec.encoder and spec.encoder.embedding.kind == "patches":
+    if spec.encoder and spec.encoder.embedding.picture is not None:
         return torch.randn(rows, 1, 8, 8, generator=generator)
     return torch.randint(WORDS, (rows, time), generator=generator)
 
@@ -120,7 +120,7 @@ def test_steps_equal_the_whole(spec: ModelSpec) -> None:
 
 @torch.no_grad()
 def test_a_padded_batch_is_each_row_alone(spec: ModelSpec) -> None:
-    if spec.encoder and spec.encoder.embedding.kind == "patches":
+    if spec.encoder and spec.encoder.embedding.picture is not None:
         return
     model, tokens = ready(spec), source(spec)
     valid = torch.tensor([[True] * 4 + [False] * 3, [True] * 7, [False] * 5 + [True] * 2])

@@ -13,10 +13,11 @@ from regard.core.dense import Lookup
 from regard.core.view import View
 from regard.errors import SpecError
 from regard.models import preset
-from regard.parts.embedding import Patches, Tokens
+from regard.parts.embedding import Tokens
 from regard.parts.feedforward import FeedForward, FeedForwardLayer
 from regard.parts.head import Classes, Pooler, Tags, Vocabulary
 from regard.parts.norm import LayerNorm, RMSNorm
+from regard.parts.picture import Patches
 
 WIDTH = 8
 X = torch.randn(3, 5, WIDTH, generator=torch.Generator().manual_seed(0))

@@ -98,7 +98,7 @@ class PictureTaskSpec(TaskSpec):
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Row]:
         return [{"image": sample["image"], "label": [lexicon.labels.index(sample["label"])]} for sample in samples]
 
-    def size(self, row: Row) -> int:
+    def count_tokens(self, row: Row) -> int:
         return 1  # a picture is one, however many patches it has
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> PictureTask:
@@ -173,7 +173,7 @@ class SignalTaskSpec(TaskSpec):
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Row]:
         return samples
 
-    def size(self, row: Row) -> int:
+    def count_tokens(self, row: Row) -> int:
         return len(row["signal"])
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> SignalTask:

@@ -81,6 +81,8 @@ KEPT = {  # by the first word of a preset's name
     "ntm": {"mix.inner.blank", "mix.inner.rest"},
     "t5": {"bias.table.weight"},
     "vit": {"embedding.first", "embedding.position"},
+    "cvt": {"embedding.position"},
+    "cct": {"embedding.position"},
 }
 
 
