@@ -149,7 +149,7 @@ class PictureEmbedding(Embedding):
 
     def forward(self, inputs: Tensor, view: View) -> Tensor:
         x = self.read(inputs)
-        front = [token.expand(len(x), -1, -1) for token in (self.first, self.second) if token is not None]
+        front = [token.expand(x.shape[0], -1, -1) for token in (self.first, self.second) if token is not None]
         if front:
             x = torch.cat((*front, x), 1)
         if isinstance(self.position, nn.Module):
