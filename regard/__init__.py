@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regard.core.probe import Edit as Edit
     from regard.core.probe import Record as Record
     from regard.core.spec import Spec as Spec
+    from regard.core.weights import redraw as redraw
     from regard.decode.captioner import Captioner as Captioner
     from regard.decode.continuation import generate as generate
     from regard.decode.ensemble import Ensemble as Ensemble
@@ -63,6 +64,7 @@ SURFACE = {
     "look": "regard.lens.look",
     "outline": "regard.core.outline",
     "preset": "regard.models",
+    "redraw": "regard.core.weights",
     "save": "regard.runs.convert",
     "use": "regard.core.plugins",
 }

@@ -31,6 +31,10 @@ class Part(nn.Module):
     def reset(self) -> None:
         """Set the weights that don't start as plain matrices do."""
 
+    def refit(self, name: str, weight: Tensor, other: Part) -> Tensor | None:
+        """A weight inside it that `other`, of the same make, learned at another size, made to fit; None: it can't."""
+        return None
+
     @property
     def costs(self) -> Mapping[str, float]:
         """Which of its names are costs: numbers that whoever trains adds to the loss, each times its usual weight."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.core.mixer import Part
 from regard.core.model import Model
-from regard.errors import CheckpointError
+from regard.errors import CheckpointError, InputError
 
 TOLD = 10  # problems that are told of a file
 
@@ -36,6 +36,44 @@ def _compute_buffers(model: Model, kept: Collection[str]) -> None:
             module.to_empty(device="cpu", recurse=False)
             with torch.no_grad():
                 module.reset()
+
+
+def refit(model: Model, name: str, weight: Tensor, other: Model) -> Tensor | None:
+    """A weight of another model that has another size here, made to fit by the part that has it; None: it can't."""
+    words, modules, others = name.split("."), dict(model.named_modules()), dict(other.named_modules())
+    for end in range(len(words) - 1, 0, -1):  # the part that has it, or one around that
+        path = ".".join(words[:end])
+        here, there = modules[path], others.get(path)
+        if isinstance(here, Part) and isinstance(there, Part):
+            fitted = here.refit(".".join(words[end:]), weight, there)
+            if fitted is not None and fitted.shape == model.state_dict()[name].shape:
+                return fitted
+    return None
+
+
+def redraw(model: Model, height: int, width: int) -> Model:
+    """The same model for pictures of another size: what it learned about places is interpolated.
+
+    >>> import regard
+    >>> model = regard.preset("vit-tiny").build()  # for pictures of 8×8
+    >>> regard.redraw(model, 12, 8).spec.encoder.embedding.picture
+    (12, 8, 1)
+    """
+    stack = model.spec.encoder
+    picture = None if stack is None else stack.embedding.picture
+    if stack is None or picture is None:
+        raise InputError("this model reads no pictures, so they have no size", "a model such as vit-b16")
+    embedding = stack.embedding.redraw(height, width, picture[2])
+    made = model.spec.replace(encoder=stack.replace(embedding=embedding)).build("meta")
+    tensors = {}
+    for name, own in made.state_dict().items():
+        given = model.state_dict()[name]
+        found = given.clone() if given.shape == own.shape else refit(made, name, given, model)
+        if found is None:
+            raise CheckpointError(f"{name}: {tuple(given.shape)} can't become {tuple(own.shape)}", "train it anew")
+        tensors[name] = found
+    place(made, tensors, "the model")
+    return made.to(model.device).train(model.training)
 
 
 def check_weights(model: Model, tensors: Mapping[str, Tensor], name: str) -> None:

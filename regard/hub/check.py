@@ -39,8 +39,8 @@ def largest_difference(folder: Path, found: Imported, seed: int = 0, theirs: Any
     theirs, ours = theirs or reference(folder, found), found.model.float()
     luck = torch.Generator().manual_seed(seed)
     if ours.encoder is not None and ours.encoder.embedding.table is None:
-        s = found.plan.settings.model_dump()
-        images = torch.randn(ROWS, s["channels"], s["image"], s["image"], generator=luck)
+        height, width, channels = ours.spec.main.embedding.picture or (1, 1, 1)
+        images = torch.randn(ROWS, channels, height, width, generator=luck)
         return _gap(theirs(pixel_values=images).logits, ours(images))
     words = theirs.config.vocab_size
     tokens = torch.randint(words, (ROWS, TIME), generator=luck)

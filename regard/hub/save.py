@@ -24,7 +24,7 @@ from regard.hub.load import WEIGHTS, FamilyMatch, match_family
 from regard.models import Family, Settings, families
 
 # what a trained model doesn't show; and the order of sinusoids, which the rows' changes make good
-UNSEEN = ("dropout", "init", "halves")
+UNSEEN = ("dropout", "stochastic_depth", "position_std", "scaled", "init", "halves")
 TOLD = 3  # differences of a layout
 
 
@@ -46,7 +46,9 @@ def match_model(spec: ModelSpec, settings: Mapping[str, Any], name: str) -> Fami
     family = families()[str(settings.get("kind"))]
     stack = spec.decoder or spec.encoder
     assert stack is not None
-    changed = {**settings, "vocabulary": stack.embedding.token_count or settings.get("vocabulary")}
+    changed = dict(settings)
+    if "vocabulary" in settings:
+        changed["vocabulary"] = stack.embedding.token_count or settings["vocabulary"]
     if "head" in settings:
         changed["head"] = spec.head
     chosen = family.settings.parse(changed)

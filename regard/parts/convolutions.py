@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal, Self
 
 import torch
@@ -55,17 +56,15 @@ class Convolutions(Pictures):
 
     @property
     def sides(self) -> tuple[int, int]:
-        return self.measure(self.height)[-1], self.measure(self.width)[-1]
+        return self.measure(self.height), self.measure(self.width)
 
-    def measure(self, side: int) -> list[int]:
-        """What each layer leaves of a side."""
-        left = []
+    def measure(self, side: int) -> int:
+        """What the layers leave of a side; edges are padded, so that is one place at least."""
         for layer in range(self.layers):
             side = (side + 2 * self.padding - self.kernel) // self.stride + 1
-            if self.is_pooled(layer) and side > 0:
+            if self.is_pooled(layer):
                 side = (side + 2 * (self.pool // 2) - self.pool) // HALF + 1
-            left.append(side)
-        return left
+        return side
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -74,13 +73,6 @@ class Convolutions(Pictures):
                 f"middle: {len(self.middle)} numbers of channels, and {self.layers} layers have {self.layers - 1} "
                 "between them"
             )
-        for side in (self.height, self.width):
-            left = self.measure(side)
-            whole = next((layer for layer, size in enumerate(left) if size < 1), None)
-            if whole is not None:
-                raise ValueError(
-                    f"layers: nothing is left of a side of {side} after layer {whole + 1}; try layers={whole}"
-                )
         return self
 
     def build(self, width: int, table: Lookup | None = None) -> Part:
@@ -94,8 +86,8 @@ class ConvolutionalEmbedding(PictureEmbedding):
         super().__init__(spec, width)
         sizes = (spec.channels, *spec.between, width)
         self.layers = nn.ModuleList(
-            ConvolutionLayer(spec, *sizes[number : number + 2], pools=spec.is_pooled(number))
-            for number in range(spec.layers)
+            ConvolutionLayer(spec, inputs, outputs, spec.is_pooled(number))
+            for number, (inputs, outputs) in enumerate(pairwise(sizes))
         )
 
     def read(self, inputs: Tensor) -> Tensor:

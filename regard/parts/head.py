@@ -14,7 +14,7 @@ from regard.core.mask import average
 from regard.core.mixer import Part
 from regard.core.spec import Answers, HeadSpec, NormSpec, Rate, Size, build_optional
 from regard.core.view import View
-from regard.errors import SpecError
+from regard.errors import InputError, SpecError
 from regard.parts.feedforward import ACTIVATIONS, Activation
 
 Pool = Literal["first", "last", "mean", "sequence"]
@@ -130,7 +130,7 @@ class Transformed(HeadSpec):
 class TransformedHead(Part):
     """norm(f(dense x)), as far as that is there."""
 
-    before = ("dense", "norm")
+    before: ClassVar[tuple[str, ...]] = ("dense", "norm")
 
     def __init__(self, spec: Transformed, width: int) -> None:
         super().__init__()
@@ -227,6 +227,36 @@ class ClassesHead(Part):
 
     def forward(self, x: Tensor, view: View) -> Tensor:
         return self.classes(F.dropout(self.pooler(x, view), self.dropout, self.training))
+
+
+class Distilled(HeadSpec):
+    """One score for each class: the mean of what the class token says, and the token that a teacher taught (DeiT)."""
+
+    kind: Literal["distilled"] = "distilled"
+    answers: ClassVar[Answers] = "classes"
+    classes: Size
+    """There are this many classes."""
+
+    @property
+    def label_count(self) -> int:
+        return self.classes
+
+    def build(self, width: int, table: Lookup | None = None) -> Part:
+        return DistilledHead(self, width)
+
+
+class DistilledHead(Part):
+    by_label = ("classes", "taught")
+
+    def __init__(self, spec: Distilled, width: int) -> None:
+        super().__init__()
+        self.classes = Dense(width, spec.classes)
+        self.taught = Dense(width, spec.classes)
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        if view.grid is not None and view.grid.first < 2:
+            raise InputError(f"this head asks two tokens, and {view.grid.first} stand in front", "taught=true")
+        return (self.classes(x[:, 0]) + self.taught(x[:, 1])) / 2
 
 
 class Tags(Transformed):

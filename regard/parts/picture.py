@@ -103,6 +103,7 @@ class PictureEmbedding(Embedding):
     """A picture's places as vectors, (rows, places, width), with tokens before them and positions; dropout."""
 
     table = None
+    grid: Grid
 
     def __init__(self, spec: Pictures, width: int) -> None:
         super().__init__()
@@ -124,6 +125,16 @@ class PictureEmbedding(Embedding):
             std = self.spec.position_std
             nn.init.trunc_normal_(self.position, std=std, a=-2 * std, b=2 * std)
 
+    def refit(self, name: str, weight: Tensor, other: Part) -> Tensor | None:
+        """Learned positions of pictures of another size, interpolated."""
+        if not isinstance(other, PictureEmbedding) or self.grid.first != other.grid.first:
+            return None
+        if name == "position":
+            return interpolate_places(weight, other.grid, self.grid)
+        if name == "position.table.weight" and len(weight) == other.grid.count:
+            return interpolate_places(weight[None], other.grid, self.grid)[0]
+        return None
+
     def measure(self, inputs: Tensor) -> tuple[int, int]:
         height, width, channels = self.spec.picture
         wanted = (channels, height, width)
@@ -138,7 +149,7 @@ class PictureEmbedding(Embedding):
 
     def forward(self, inputs: Tensor, view: View) -> Tensor:
         x = self.read(inputs)
-        front = [token.expand(len(x), -1, -1) for token in (self.first, self.second) if token is not None]
+        front = [token.expand(x.shape[0], -1, -1) for token in (self.first, self.second) if token is not None]
         if front:
             x = torch.cat((*front, x), 1)
         if isinstance(self.position, nn.Module):
@@ -146,6 +157,17 @@ class PictureEmbedding(Embedding):
         elif self.position is not None:
             x = x + self.position
         return dropout(x, self.spec.dropout) if self.spec.dropout and self.training else x
+
+
+def interpolate_places(vectors: Tensor, there: Grid, here: Grid) -> Tensor:
+    """A vector for each place of one grid, from those of another, bicubically; tokens in front keep theirs.
+
+    (1, positions, width) to the same; as in ViT's own code and in others' that read its checkpoints.
+    """
+    front, places = vectors[:, : there.first], vectors[:, there.first :]
+    plane = places.unflatten(1, (there.height, there.width)).permute(0, 3, 1, 2).float()
+    plane = F.interpolate(plane, (here.height, here.width), mode="bicubic", align_corners=False)
+    return torch.cat((front, plane.permute(0, 2, 3, 1).flatten(1, 2).to(vectors.dtype)), 1)
 
 
 class Patches(Pictures):
@@ -181,14 +203,12 @@ class Patches(Pictures):
                     fault = f"image {side} is not divisible by patch {self.patch}"
                 else:
                     fault = f"image {side} doesn't hold patches of {self.patch}, each {self.step} further, to its edge"
-                raise ValueError(
-                    f"patch: {fault}; {' or '.join(map(str, near))} would do, as would {self._other(side)}"
-                )
+                raise ValueError(f"patch: {fault}; {' or '.join(map(str, near))} would do, as would {self._other()}")
         return self
 
-    def _other(self, side: int) -> str:
-        """A size of patch that suits a side."""
-        fitting = [n for n in range(1, side + 1) if side % n == 0]
+    def _other(self) -> str:
+        """A size of patch that suits both sides."""
+        fitting = [n for n in range(1, self.height + 1) if self.height % n == 0 and self.width % n == 0]
         return f"patch={min(fitting, key=lambda n: (abs(n - self.patch), n))}"
 
     def build(self, width: int, table: Lookup | None = None) -> Part:

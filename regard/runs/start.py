@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
-from regard.core.weights import fill
+from regard.core.weights import fill, refit
 from regard.data.lexicon import Lexicon
 from regard.errors import CheckpointError
 from regard.runs.assembly import Assembly
@@ -76,7 +76,8 @@ def load_start(noun: str) -> Bundle:
 def adopt(model: Model, origin: Bundle, lexicon: Lexicon) -> Fresh:
     """Fill a model with all weights of another that fit; what it has beside them.
 
-    A table that has gained rows keeps the old ones. What isn't the head's must fit.
+    A table that has gained rows keeps the old ones; places of pictures of another size are interpolated. What isn't the
+    head's must fit.
     """
     given = usable(model, origin, lexicon)
     fresh, rows = list[str](), dict[str, int]()
@@ -84,6 +85,8 @@ def adopt(model: Model, origin: Bundle, lexicon: Lexicon) -> Fresh:
         there = given.get(name)
         if there is not None and there.shape == weight.shape:
             weight.copy_(there)
+        elif there is not None and (fitted := refit(model, name, there, origin.model)) is not None:
+            weight.copy_(fitted)
         elif there is not None and there.shape[1:] == weight.shape[1:] and len(there) < len(weight):
             weight[: len(there)].copy_(there)
             rows[name] = len(there)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.core.dropout import dropout
+from regard.core.dropout import dropout, skip_rows
+from regard.errors import SpecError
+from regard.models import preset
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.9])
@@ -50,3 +52,29 @@ def test_the_seed_decides() -> None:
         draws.append(dropout(torch.ones(100), 0.5))
     assert torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
+
+
+def test_a_sublayer_is_skipped_for_whole_rows_and_never_when_used() -> None:
+    torch.manual_seed(0)
+    x = torch.ones(20_000, 2, 3)
+    found = skip_rows(x, 0.3)
+    kept = found[:, 0, 0] > 0
+    assert torch.equal(found, torch.where(kept[:, None, None], 1 / 0.7, 0.0).expand_as(x))
+    assert abs(kept.float().mean().item() - 0.7) < 0.02
+
+
+def test_stochastic_depth_rises_with_depth_and_is_off_in_use() -> None:
+    model = preset("vit-tiny", depth=3, stochastic_depth=0.4).build()
+    assert model.encoder is not None
+    rates = [[sublayer.skip for sublayer in block.sublayers] for block in model.encoder.layers()]
+    assert rates == [[0.0] * 2, [0.2] * 2, [0.4] * 2]
+    plain = preset("vit-tiny", depth=3).build()
+    plain.load_state_dict(model.state_dict())
+    pictures = torch.randn(4, 1, 8, 8)
+    assert torch.equal(model.eval()(pictures), plain.eval()(pictures))
+    torch.manual_seed(1)
+    first = model.train()(pictures)
+    torch.manual_seed(1)
+    assert torch.equal(first, model(pictures)) and not torch.equal(first, model(pictures))
+    with pytest.raises(SpecError, match="without residual has nothing left"):
+        preset("rnn").replace(decoder=preset("rnn").main.replace(stochastic_depth=0.1))

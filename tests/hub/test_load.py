@@ -341,5 +341,7 @@ def test_the_whole_table_maps_with_no_name_left_over(name: str) -> None:
 def test_every_model_type_has_one_family() -> None:
     kinds = [kind for family in families().values() for kind in family.layouts]
     assert len(kinds) == len(set(kinds))
-    wanted = "openai-gpt gpt2 bert modernbert llama mistral mixtral qwen2 qwen3 deepseek_v3 gpt_neo mamba marian t5 vit"
+    wanted = (
+        "openai-gpt gpt2 bert modernbert llama mistral mixtral qwen2 qwen3 deepseek_v3 gpt_neo mamba marian t5 vit deit"
+    )
     assert set(wanted.split()) <= set(kinds)

@@ -15,6 +15,7 @@ PUBLISHED = {
     "bert-base": 109_482_240,
     "bert-large": 335_141_888,
     "vit-b16": 86_567_656,
+    "deit-b16": 87_338_192,
     "cct-2-3x2": 283_723,  # at 10 classes, as their source builds it for CIFAR
     "cct-7-3x1": 3_760_139,
     "cvt-7-4": 3_716_619,

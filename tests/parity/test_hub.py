@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from regard.core.model import Model
+from regard.core.weights import redraw
 from regard.hub.check import largest_difference, masks
 from regard.hub.load import Imported, import_folder
 from regard.hub.save import export_folder, match_layouts, tensors_of
@@ -199,7 +200,10 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
         {**MARIAN, "activation_function": "relu", "encoder_layers": 1},
     ),
     "vit": ("ViTForImageClassification", "ViTConfig", VIT),
+    "vit wide": ("ViTForImageClassification", "ViTConfig", {**VIT, "image_size": [8, 16]}),
     "vit gray": ("ViTForImageClassification", "ViTConfig", {**VIT, "num_channels": 1, "patch_size": 3}),
+    "deit": ("DeiTForImageClassificationWithTeacher", "DeiTConfig", VIT),
+    "deit one head": ("DeiTForImageClassification", "DeiTConfig", {**VIT, "num_channels": 1, "hidden_act": "relu"}),
 }
 
 
@@ -218,6 +222,7 @@ TOKENIZERS = {
     "t5": "`tokenizer.json`, `spiece.model`",
     "marian": "`tokenizer.json`, `source.spm` + `target.spm` + `vocab.json`",
     "vit": "–",
+    "deit": "–",
 }
 
 
@@ -310,3 +315,14 @@ def generated(ours: Model, prompt: Tensor, mask: Tensor, expected: Tensor) -> Te
     while len(found) < 64:
         found.append(ours.step(found[-1], state).argmax(-1))
     return torch.stack(found, 1)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["vit", "deit"])
+def test_other_sizes_of_pictures_are_interpolated_as_theirs(name: str, tmp_path: Path) -> None:
+    theirs = made(name, tmp_path / "theirs")
+    ours = import_folder(tmp_path / "theirs").model
+    for height, width in ((12, 12), (20, 20), (8, 24), (16, 4)):
+        pictures = torch.randn(2, 3, height, width, generator=torch.Generator().manual_seed(3))
+        expected = theirs(pixel_values=pictures, interpolate_pos_encoding=True).logits
+        torch.testing.assert_close(redraw(ours, height, width)(pictures), expected, atol=CLOSE, rtol=0)

@@ -81,6 +81,7 @@ KEPT = {  # by the first word of a preset's name
     "ntm": {"mix.inner.blank", "mix.inner.rest"},
     "t5": {"bias.table.weight"},
     "vit": {"embedding.first", "embedding.position"},
+    "deit": {"embedding.first", "embedding.second", "embedding.position"},
     "cvt": {"embedding.position"},
     "cct": {"embedding.position"},
 }
