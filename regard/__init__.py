@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regard.core.probe import Edit as Edit
     from regard.core.probe import Record as Record
     from regard.core.spec import Spec as Spec
+    from regard.decode.captioner import Captioner as Captioner
     from regard.decode.continuation import generate as generate
     from regard.decode.ensemble import Ensemble as Ensemble
     from regard.decode.filler import Filler as Filler
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 SURFACE = {
+    "Captioner": "regard.decode.captioner",
     "Classifier": "regard.tasks.classification",
     "Edit": "regard.core.probe",
     "Embedder": "regard.tasks.embedding",

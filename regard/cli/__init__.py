@@ -26,6 +26,7 @@ for name in (
     "generate",
     "chat",
     "answer",
+    "caption",
     "retrieve",
     "evaluate",
     "report",

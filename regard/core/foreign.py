@@ -124,7 +124,7 @@ ROWS = (
     Alias(
         "batches.tokens",
         "batch_size batch per_device_train_batch_size train_batch_size bsz",
-        note="it counts tokens, pads included, and not sentences",
+        note="it counts tokens, pads included; batches.rows counts samples",
     ),
     Alias(
         "batches.longest",

@@ -1,4 +1,5 @@
-"""Batches: sentences of like length together, as many as fit a budget of tokens, in an order that can be resumed.
+"""Batches: samples of like length together, as many as fit a budget of tokens or so many, in an order that can be
+resumed.
 
 The order is a function of (seed, epoch, position): a run that stops at batch 700 of epoch 3 goes on with batch 701 of
 the same shuffle. Preparation runs ahead of the model in a thread of its own.
@@ -43,10 +44,16 @@ class BatchSpec(Spec):
     kind: Literal["batches"] = "batches"
     tokens: Size = 4096
     """A batch has at most this many tokens, pads of its longer side included."""
+    rows: Size | None = None
+    """A batch has this many samples, however long; unless given, as many as its tokens allow, or 64 pictures."""
     longest: Size = 256
     """A sentence with more tokens than this is left out and counted."""
     buckets: Size = 8
     """This many batches are sorted by length together; more of them mean less padding and less chance."""
+
+    def count_rows(self, time: int) -> int:
+        """How many rows of so many tokens a batch has."""
+        return self.rows or max(1, self.tokens // time)
 
     def plan(self, lengths: Lengths, seed: int, epoch: int) -> Iterator[list[int]]:
         """Which sentences make each batch of an epoch, from their source and target lengths.
@@ -68,7 +75,8 @@ class BatchSpec(Spec):
         chance.shuffle(order)
         planned: list[list[int]] = []
         mean = sum(max(size[n]) for n in order) / len(order)
-        many = max(1, int(self.buckets * self.tokens / mean))  # sentences in so many batches
+        # sentences in so many batches
+        many = self.buckets * self.rows if self.rows else max(1, int(self.buckets * self.tokens / mean))
         for first in range(0, len(order), many):
             nearby = sorted(order[first : first + many], key=lambda n: (max(size[n]), min(size[n])))
             planned += self._cut(nearby, size)
@@ -76,11 +84,12 @@ class BatchSpec(Spec):
         return planned
 
     def _cut(self, ordered: list[int], lengths: Mapping[int, tuple[int, ...]]) -> list[list[int]]:
-        """Sentences in ascending length, cut where the rectangle would outgrow the budget."""
+        """Sentences in ascending length, cut where the rectangle would outgrow the budget or has its rows."""
         batches: list[list[int]] = []
         batch: list[int] = []
         for n in ordered:
-            if batch and max(lengths[n]) * (len(batch) + 1) > self.tokens:
+            full = len(batch) == self.rows if self.rows else max(lengths[n]) * (len(batch) + 1) > self.tokens
+            if batch and full:
                 batches.append(batch)
                 batch = []
             batch.append(n)

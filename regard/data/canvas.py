@@ -7,7 +7,7 @@ counted. A map that another network made of a picture is a picture too, with man
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,14 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.array import describe
+from regard.data.array import ArrayField, describe
 from regard.errors import DataError
 
 Picture = NDArray[Any]  # (height, width, channels): uint8, or float32 for a map
 
 
 @dataclass(frozen=True)
-class PictureField:
+class PictureField(ArrayField):
     """A sample's field that holds a picture, or a map of features."""
 
     def __str__(self) -> str:
@@ -57,6 +57,12 @@ class Canvas:
         mean, spread = (torch.tensor(part).view(-1, 1, 1) for part in (self.mean, self.spread))
         scale = 255.0 if self.dtype == "uint8" else 1.0
         return x.sub_(mean * scale).div_(spread * scale)
+
+    def light_as(self, other: Canvas) -> Canvas:
+        """This size with the mean and spread that a model has learned with, if it reads such channels."""
+        if (self.channels, self.dtype) != (other.channels, other.dtype):
+            return self
+        return replace(self, mean=other.mean, spread=other.spread)
 
     def to_fact(self) -> dict[str, Any]:
         """As lexicon.json has it."""

@@ -98,7 +98,8 @@ class Column:
     """Samples as numbers in a file."""
 
     def __init__(self, path: Path, spec: ColumnSpec) -> None:
-        self.spec = spec
+        self.spec, self._path = spec, path
+        self._map: NDArray[Any] | None = None  # the whole file, once samples of it are gathered
         self._item, self._size, self._type = spec.item, spec.item_bytes, spec.file_type  # asked for at every sample
         self._numbers = os.open(path, os.O_RDONLY)
         self._ends = os.open(path.with_name(f"{path.name}.ends"), os.O_RDONLY)
@@ -140,6 +141,17 @@ class Column:
         found = self._items(*self.bounds(n, n + 1))
         return (found if self.spec.varies else found[0]).astype(self.spec.dtype)
 
+    def gather(self, rows: Sequence[int]) -> NDArray[Any]:
+        """Some samples of a column with one shape, as one array (rows, *shape) that may be written."""
+        if self.spec.varies:
+            raise ValueError(f"samples of shape {self.spec.shape} aren't one array")
+        if self._map is None and self._count:
+            self._map = np.memmap(self._path, self._type, "r", shape=(self._count, *self._item))
+        if self._map is None:
+            return np.empty((0, *self._item), self.spec.dtype)
+        found = np.asarray(self._map[np.asarray(rows, np.intp)])  # a copy already
+        return found.astype(self.spec.dtype, copy=False)
+
     def __getitem__(self, n: int) -> list[Any]:
         """A sample's numbers as a plain list, such as its tokens."""
         return self.part(n, 0, None)
@@ -149,6 +161,10 @@ class Column:
         begin, end = self.bounds(n, n + 1)
         found: list[Any] = self._items(begin + first, end if last is None else min(end, begin + last)).tolist()
         return found
+
+    def read_items(self, begin: int, end: int) -> NDArray[Any]:
+        """What is counted from one place of the whole file to another, whichever samples it belongs to."""
+        return self._items(begin, end)
 
     def _items(self, begin: int, end: int) -> NDArray[Any]:
         content = os.pread(self._numbers, max(0, end - begin) * self._size, begin * self._size)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, Self, get_args
 
 from regard.core.spec import Count, Size, Spec
+from regard.data.canvas import Picture
 from regard.data.log import Log, Policy
 from regard.data.reader import ReaderSpec
 from regard.data.sample import Form, Sample
@@ -16,6 +17,7 @@ from regard.errors import SpecError
 
 Split = Literal["train", "validation", "test", "combinations"]
 SPLITS: tuple[Split, ...] = get_args(Split)
+Box = tuple[int, int, int, int]  # top, left, bottom, right, in pixels: rows top … bottom - 1, columns left … right - 1
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,17 @@ class LinkedPair:
     source_words: tuple[str, ...]
     target_words: tuple[str, ...]
     links: frozenset[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class BoxedCaption:
+    """A picture, its caption, the caption's words, and where in the picture stands what each of them speaks of."""
+
+    picture: Picture
+    text: str
+    words: tuple[str, ...]  # as they stand in the text, one after the other; a comma is one too
+    boxes: tuple[Box | None, ...]  # one a word; None: it speaks of nothing that is to be seen
+    kinds: tuple[str | None, ...]  # one a word: size, colour, shape, …; None where there is no box
 
 
 class CorpusSpec(Spec):
@@ -62,6 +75,10 @@ class CorpusSpec(Spec):
 
     def list_links(self, split: Split) -> Iterator[LinkedPair]:
         """The pairs of a split whose words the corpus itself can link; nothing where it can't."""
+        return iter(())
+
+    def list_boxes(self, split: Split) -> Iterator[BoxedCaption]:
+        """The captions of a split of whose words the corpus itself knows the place; nothing where it doesn't."""
         return iter(())
 
     def keeps_back(self) -> Mapping[Split, KeptBack]:
@@ -99,14 +116,14 @@ class Generated(CorpusSpec):
     """The same seed makes the same samples."""
 
     def splits(self) -> tuple[Split, ...]:
-        return tuple(split for split in SPLITS if self.size(split))
+        return tuple(split for split in SPLITS if self.count(split))
 
-    def size(self, split: Split) -> int:
+    def count(self, split: Split) -> int:
         """How many samples a split has."""
         return int(self.fields().get(split, 0))
 
     def samples(self, form: Form, split: Split, folder: Path, log: Log) -> Iterator[Sample]:
-        for sample in islice(self.stream(form, split), self.size(split)):
+        for sample in islice(self.stream(form, split), self.count(split)):
             log.keep()
             yield sample
 

@@ -19,6 +19,10 @@ ENCODING = "encoding=latin-1, or whatever the text is written in"
 SHOWN = 3  # places of each reason that are held
 
 
+class Unusable(DataError):
+    """A sample, or what it is made of, that can't be used; whoever reads a corpus leaves it out and counts it."""
+
+
 @dataclass
 class Fault:
     """What was wrong with some lines: how many there are, and where the first ones stand."""

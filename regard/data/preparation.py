@@ -8,16 +8,18 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from regard.core.model import ModelSpec
+from regard.data.canvas import Tally
 from regard.data.column import write_column
 from regard.data.corpus import CorpusSpec
 from regard.data.glance import Glance, describe_prepared
 from regard.data.lexicon import APART, NAME, SHARED, Lexicon
 from regard.data.log import Log
 from regard.data.prepared import DATA, LIST, REPORT, Prepared, column_files, digest, list_limits
-from regard.data.sample import Sample, place, vocabulary
+from regard.data.receipt import Receipt
+from regard.data.sample import FormSpec, Sample, place, vocabulary
 from regard.data.share import Overlap, settle_shares
 from regard.data.sieve import Sieve, Wants
-from regard.data.spool import read_spool, replace_spool, write_spool
+from regard.data.spool import read_spool, replace_spool, spool_files, write_spool
 from regard.data.tokenizer import Tokenizer, TokenizerSpec
 from regard.errors import DataError
 from regard.host.files import replace
@@ -44,12 +46,13 @@ def prepare(
     corpus = corpus.settle(wants.form, root)
     folder.mkdir(parents=True, exist_ok=True)
     # the list comes first, so that a killed process leaves nothing whose owner isn't known
-    names = [*(f"{split}.jsonl" for split in corpus.splits()), *SHARED, *APART, NAME, REPORT, DATA]
+    spooled = [name for split in corpus.splits() for name in spool_files(split, wants.form)]
+    names = [*spooled, *SHARED, *APART, NAME, REPORT, DATA]
     replace(folder / LIST, json.dumps(names).encode())
     log, glance = Log(corpus.policy, folder / REPORT), Glance(wants.labels)
     try:
         with meter.watch("reading the corpus, samples") as advance:
-            hashed, counts = write_spool(corpus, wants.form, root, folder, log, advance)
+            hashed, counts = write_spool(corpus, Receipt(wants), root, folder, log, advance)
         if kept := corpus.keeps_back():
             settle_shares(folder, wants.form, kept, wants.labels, counts, log)
         overlap = Overlap(folder, wants.form, [split for split in counts if split != "train" and corpus.found])
@@ -69,12 +72,14 @@ def prepare(
                 replace_spool(folder, split, wants.form, map(_forget_group, fitting))
     finally:
         log.close()
-    (folder / "train.jsonl").unlink()
+    for name in spool_files("train", wants.form):
+        (folder / name).unlink()
     files = lexicon.files()
     for name, bytes_of in files.items():
         (folder / name).write_bytes(bytes_of)
     columns = dict(wants.columns(lexicon))
-    listed = [*files, *column_files(columns), *(f"{split}.jsonl" for split in counts if split != "train")]
+    kept_files = [name for split in counts if split != "train" for name in spool_files(split, wants.form)]
+    listed = [*files, *column_files(columns), *kept_files]
     facts = {
         "digest": hashed,
         "form": wants.form,
@@ -100,14 +105,19 @@ def _lexicon(
 ) -> Lexicon:
     """Learn one tokenizer for all texts of a sample, or one for each; and collect labels and letters."""
     words = _learn_words(wants, spec, folder, known) if wants.words else None
-    letters = set[str]()
+    letters, tally, pictures = set[str](), Tally(), FormSpec.parse(wants.form).list_pictures()
     for sample in glance.watch(read_spool(folder, "train", wants.form)):
         overlap.see(sample)
+        for name in pictures:
+            tally.see(sample[name])
         letters.update(wants.letters(sample))
     # letters that are known keep their numbers, and new ones follow
     before = [] if known is None else known.letters
     spelled = [*before, *vocabulary(letters - set(before))] if letters else []
-    return Lexicon(words, vocabulary(glance.labels), spelled, known is not None and known.foreign)
+    canvas = tally.canvas()
+    if canvas is not None and known is not None and known.canvas is not None:
+        canvas = canvas.light_as(known.canvas)
+    return Lexicon(words, vocabulary(glance.labels), spelled, known is not None and known.foreign, canvas)
 
 
 def _learn_words(wants: Wants, spec: TokenizerSpec, folder: Path, known: Lexicon | None) -> tuple[Tokenizer, Tokenizer]:

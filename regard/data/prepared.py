@@ -1,7 +1,8 @@
 """A corpus made ready: read once, cut into tokens once, and kept on disk, so that memory doesn't grow with it.
 
 Each column that the task wants is a file of numbers, one sample after another, and beside it a file says where every
-sample ends: `train.source`, `train.source.ends`. The other splits stay text, one JSON object a line. `data.json` is
+sample ends: `train.source`, `train.source.ends`. The other splits stay text, one JSON object a line,
+and their arrays a file beside it. `data.json` is
 written last: it has the counts, the digest of the text and the digests of the files, so a folder without it isn't ready
 and a damaged one is found out.
 """
@@ -62,11 +63,11 @@ class Prepared:
         return split in self.facts["samples"]
 
     def samples(self, split: Split) -> list[Sample]:
-        """The samples of a small split, as text."""
+        """The samples of a small split, as text; arrays stay in their file until they are looked at."""
         if split == "train" or not self.has(split):
             there = ", ".join(name for name in self.facts["samples"] if name != "train") or "none"
             raise DataError(f"this run keeps no texts for {split!r}; there are: {there}", "--data FILE")
-        return list(read_spool(self.folder, split, self.facts["form"]))
+        return list(read_spool(self.folder, split, self.facts["form"], mapped=True))
 
     @classmethod
     def load(cls, folder: Path, dropout: float = 0.0) -> Prepared:

@@ -41,6 +41,7 @@ class ReaderSpec(Spec):
         "list of these; what is packed (gz, xz, bz2, zst) is unpacked.",
         "longest": "A line with more bytes than this can't be used.",
         "header": "The first line names the columns. Unless given, a line that looks like it is refused.",
+        "pixels": "A picture with more pixels than this can't be used; its header tells, before it is unpacked.",
         "encoding": "Text is written in this encoding, such as latin-1; a byte order mark tells UTF-16 by itself.",
     }
 
@@ -107,16 +108,22 @@ class ReaderSpec(Spec):
 
     def read(self, form: Form, log: Log, by: Key | None = None) -> Iterator[Sample]:
         """The samples in one of its forms; `by`: a column of its rows that each sample is to have as its `group`."""
-        if by is None:
-            return self.samples(log)
-        known = list(FormSpec.parse(form).holds)  # what isn't a table has no columns but its samples' own fields
-        if by not in known:
-            raise SpecError(f"split.by: {self.kind} has no column {by!r}", f"by: {known[0]}")
-        return ({**sample, "group": str(sample[str(by)])} for sample in self.samples(log))
+        return add_group(self.samples(log), form, by, self.kind)
 
     def check_samples(self, samples: Iterator[Sample], form: Form) -> Iterator[Sample]:
         """The same samples; an error where all of them together don't look like something to learn from."""
         return samples
+
+
+def add_group(samples: Iterator[Sample], form: Form, by: Key | None, kind: str) -> Iterator[Sample]:
+    """Samples with what keeps them together; what isn't a table has no columns but its samples' own fields."""
+    if by is None:
+        return samples
+    spec = FormSpec.parse(form)
+    known = [name for name in spec.holds if name not in spec.list_arrays()]
+    if by not in known:
+        raise SpecError(f"split.by: {kind} has no column {by!r}", f"by: {known[0]}" if known else "leave it out")
+    return ({**sample, "group": str(sample[str(by)])} for sample in samples)
 
 
 def _names_file(text: str) -> bool:

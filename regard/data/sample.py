@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 from regard.core.spec import Spec
-from regard.data.array import Array, describe
+from regard.data.array import ArrayField, Load, Store, condense, describe, embed, extract
 from regard.data.canvas import PictureField
 
 Form = str  # the kind of a FormSpec
@@ -60,6 +60,7 @@ class FormSpec(Spec):
     aligned: ClassVar[tuple[str, ...]] = ()  # the fields that are equally long
     asks: ClassVar[tuple[str, ...]] = ()  # the fields that a model is given, where others are what it must answer
     trimmed: ClassVar[bool] = True  # whether spaces around a text are no part of it
+    spaced: ClassVar[bool] = True  # whether a text in the place of a list is words that spaces divide
     loose: ClassVar[bool] = False  # whether a number will do for a text, as it does for a label
 
     def find_fault(self, sample: Any) -> str:
@@ -77,34 +78,41 @@ class FormSpec(Spec):
             return f"{' and '.join(self.aligned)} aren't equally long"
         return ""
 
-    def pack(self, sample: Sample) -> Sample:
-        """A sample that JSON keeps to the bit."""
-        arrays = {
-            name: field for name, field in self.list_fields().items() if isinstance(field, Array) and name in sample
-        }
-        return {**sample, **{name: field.pack(sample[name]) for name, field in arrays.items()}}
+    def pack(self, sample: Sample, store: Store = embed) -> Sample:
+        """A sample that JSON keeps to the bit; `store`: what becomes of its arrays."""
+        return {**sample, **{name: store(sample[name]) for name in self.list_arrays() if name in sample}}
 
-    def unpack(self, line: str) -> Sample | None:
+    def unpack(self, line: str, load: Load = extract) -> Sample | None:
         """A sample from a line of JSON; None where it isn't one: files may have been changed."""
         try:
             sample = json.loads(line)
         except (ValueError, RecursionError):
             return None
         if isinstance(sample, dict):
-            for name, field in self.list_fields().items():
-                if isinstance(field, Array) and name in sample:
-                    sample[name] = field.unpack(sample[name])
+            sample |= {name: load(sample[name]) for name in self.list_arrays() if name in sample}
         return None if self.find_fault(sample) else sample
+
+    def condense(self, sample: Sample) -> Sample:
+        """A sample with a short text for each array: it may be compared and shown, and not be learned from."""
+        return {**sample, **{name: condense(sample[name]) for name in self.list_arrays() if name in sample}}
 
     def identify(self, sample: Sample) -> str:
         """What a model is asked by a sample: equal for those that must not stand on both sides of a split."""
-        packed = self.pack(sample)
-        asked = [packed[name] for name in self.asks or self.holds if name in packed]
+        condensed = self.condense({name: sample[name] for name in self.asks or self.holds if name in sample})
+        asked = list(condensed.values())
         return asked[0] if len(asked) == 1 and isinstance(asked[0], str) else json.dumps(asked, ensure_ascii=False)
+
+    def list_arrays(self) -> list[str]:
+        """The fields that hold arrays."""
+        return [name for name, field in self.list_fields().items() if isinstance(field, ArrayField)]
 
     def list_fields(self) -> dict[str, Field]:
         """The fields that a sample has or may have."""
         return {**self.holds, **self.may_hold}
+
+    def list_pictures(self) -> list[str]:
+        """The fields that hold pictures."""
+        return [name for name, field in self.list_fields().items() if isinstance(field, PictureField)]
 
 
 class PairForm(FormSpec):
@@ -157,6 +165,7 @@ class ImageForm(FormSpec):
 class CaptionForm(FormSpec):
     kind: Literal["captions"] = "captions"
     holds: ClassVar[Mapping[str, Field]] = {"picture": PICTURE, "texts": TEXTS}
+    spaced: ClassVar[bool] = False
     asks: ClassVar[tuple[str, ...]] = ("picture",)
 
 

@@ -17,7 +17,7 @@ from regard.data.corpus import KeptBack, Split
 from regard.data.log import Log
 from regard.data.sample import Form, FormSpec, Sample
 from regard.data.split import TOP, hash_text
-from regard.data.spool import extend_spool, read_spool, replace_spool
+from regard.data.spool import extend_spool, read_spool, replace_spool, spool_files
 from regard.errors import DataError
 
 Labels = Callable[[Sample], Sequence[str]]
@@ -40,7 +40,7 @@ def settle_shares(
         _cut_ends(folder, form, {split: kept[split].share for split in ends}, counts)
     for split, back in kept.items():
         if not counts[split]:
-            _leave_out(folder, split, back, counts, log)
+            _leave_out(folder, form, split, back, counts, log)
             continue
         much = f"{counts[split]:,} of {whole:,} samples"
         much = "the end of each document, as there are few" if split in ends else much
@@ -97,14 +97,15 @@ def _cut_ends(folder: Path, form: Form, wanted: Mapping[Split, float], counts: d
         replace_spool(folder, "train", form, shorten())
 
 
-def _leave_out(folder: Path, split: Split, back: KeptBack, counts: dict[Split, int], log: Log) -> None:
+def _leave_out(folder: Path, form: Form, split: Split, back: KeptBack, counts: dict[Split, int], log: Log) -> None:
     if back.most is None:
         raise DataError(
             f"split.{split}: {back.share} of {sum(counts.values()):,} samples came to none",
             f"split.{split}=0.5, or files",
         )
     log.notes.append(f"too few samples to keep any back for {split}")
-    (folder / f"{split}.jsonl").unlink()
+    for name in spool_files(split, form):
+        (folder / name).unlink()
     del counts[split]
 
 

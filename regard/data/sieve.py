@@ -12,10 +12,10 @@ from regard.data.column import ColumnSpec
 from regard.data.corpus import Split
 from regard.data.lexicon import Lexicon
 from regard.data.log import Log
-from regard.data.sample import Form, Sample, place
+from regard.data.sample import Form, FormSpec, Sample, place
 from regard.errors import DataError
 
-GROUP = 1000  # samples that are cut into tokens together
+GROUP, FEW = 1000, 16  # samples that are cut into tokens together; fewer where they hold arrays, which are large
 Row = Mapping[str, Any]  # a sample as numbers, column by column: lists of tokens, or arrays
 
 
@@ -33,6 +33,9 @@ class Wants(Protocol):
     def special(self) -> tuple[str, ...]:
         """Tokens that it needs beside the usual ones."""
 
+    def receive(self, sample: Sample) -> Sample:
+        """What it keeps of a sample as it comes from a corpus; `Unusable` where it can't use it."""
+
     def texts(self, sample: Sample) -> Sequence[str]:
         """What its tokenizer learns from; two texts where there are two languages."""
 
@@ -48,7 +51,7 @@ class Wants(Protocol):
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Row]:
         """Each sample as numbers, column by column."""
 
-    def size(self, row: Row) -> int:
+    def count_tokens(self, row: Row) -> int:
         """How many tokens of it count against the most that there may be."""
 
     def places(self, row: Row) -> Mapping[str, int]:
@@ -69,12 +72,13 @@ class Sieve:
     def __call__(self, samples: Iterator[Sample], split: Split) -> Iterator[tuple[Sample, Row]]:
         """The samples of a split with their numbers; if none is short enough, an error with both lengths."""
         number, nearest = 0, (0, "")
-        while group := list(islice(samples, GROUP)):
+        size = FEW if FormSpec.parse(self.wants.form).list_arrays() else GROUP
+        while group := list(islice(samples, size)):
             for sample, row in zip(group, self.wants.encode(group, self.lexicon), strict=True):
                 number += 1
-                size, reason = self._excess(row, split)
+                taken, reason = self._excess(row, split)
                 if reason:
-                    nearest = min(nearest, (size, reason)) if nearest[1] else (size, reason)
+                    nearest = min(nearest, (taken, reason)) if nearest[1] else (taken, reason)
                     self.log.skip(place(sample, split, number), reason)
                     self.log.kept -= 1
                     continue
@@ -86,7 +90,7 @@ class Sieve:
 
     def _excess(self, row: Row, split: Split) -> tuple[int, str]:
         """How long a sample is and why that is too long, if it is."""
-        size = self.wants.size(row)
+        size = self.wants.count_tokens(row)
         if split == "train" and size > self.longest:
             return size, f"too many tokens: {size}, and {self.longest} are the most"
         for side, taken in self.wants.places(row).items():

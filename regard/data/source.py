@@ -141,8 +141,12 @@ def place_in(folder: Path, path: str) -> str:
 
 def find_files(paths: Paths, endings: tuple[str, ...] = ("",)) -> list[str]:
     """The files that are meant: a glob's in order, a folder's and an archive's with a reader's endings."""
-    found = [file for path in list_paths(paths) for file in _expand(path)]
-    return [file for path in found for file in _look_inside(path, endings)]
+    return [file for path in expand_paths(paths) for file in _look_inside(path, endings)]
+
+
+def expand_paths(paths: Paths) -> list[str]:
+    """What a user wrote for a path as a list, with the files of globs in order."""
+    return [file for path in list_paths(paths) for file in _expand(path)]
 
 
 def _is_glob(path: str) -> bool:

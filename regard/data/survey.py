@@ -117,7 +117,7 @@ class SplitSurvey:
                 self._see_field(name, sample[name])
         question = self.form.identify(sample)
         self.asked.see([hash_text(question)])
-        said = {name: value for name, value in self.form.pack(sample).items() if name not in ("place", "group")}
+        said = {name: value for name, value in self.form.condense(sample).items() if name not in ("place", "group")}
         self.whole.see([hash_text(repr(sorted(said.items())))])
         if self.pairs is not None:
             self.pairs.see(sample)

@@ -45,7 +45,7 @@ class Evaluation:
     measures: dict[str, Any]
     data: str  # files, or the split that the run kept
     texts: list[str] | None = None
-    search: Search | None = None  # how the translations were searched
+    search: Search | None = None  # how the translations, or captions, were searched
 
 
 def evaluate(
@@ -78,7 +78,7 @@ def evaluate(
         raise InputError(f"{nouns[0]}: there is no tokenizer in it, so no text can be read")
     if out is not None and not isinstance(task, TranslationTaskSpec):
         raise InputError(f"--out writes translations, and {nouns[0]} learned {task.kind}", "leave --out out")
-    if how and not isinstance(task, TranslationTaskSpec):
+    if how and not isinstance(task, TranslationTaskSpec) and not task.searches:
         told = f"{', '.join(how)}: {nouns[0]} learned {task.kind}, which is measured without a search"
         raise InputError(told, "leave --beam and --set out")
     task = add_metrics(task, metrics, nouns[0])
@@ -108,8 +108,10 @@ def evaluate(
         return Evaluation(task, count, reported, data, texts, search)
     if len(nouns) > 1:
         raise InputError(f"{nouns[1]}: only translators make an ensemble", "one run at a time")
+    chosen: Search | None = first.pipeline().settings(how) if task.searches else None
+    task = task if chosen is None else task.replace(search=chosen)
     with meter.watch("evaluating, batches of samples") as advance:
-        return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance), data)
+        return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance), data, search=chosen)
 
 
 def check_split(name: str | None) -> Split | None:
@@ -155,7 +157,7 @@ def read_samples(run: Run | None, task: TaskSpec, files: Sequence[str], split: S
         assert run is not None
         return run.prepared().samples(split or _choose_split(run))
     try:
-        samples = list(_reader(run, task.form, files).read(task.form, Log("stop")))
+        samples = list(map(task.receive, _reader(run, task.form, files).read(task.form, Log("stop"))))
     except Doubt as doubt:
         if len(files) == 1 and not files[0].startswith("{"):
             doubt.hint = "; or ".join(f"{spell_data(files[0], way)} ({told})" for told, way in doubt.ways.items())
@@ -199,8 +201,9 @@ def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], do
         "machine": machine(),
         "command": f"`regard eval RUN{''.join(f' --data {Path(file).name}' for file in files)}`",
     }
-    if done.search is not None and translated:
+    if done.search is not None and (translated or done.task.searches):
         row["command"] = f"`regard eval RUN --beam {done.search.beam}`"
+    if translated:
         row["BLEU's signature"] = f"`{found['signatures']['bleu']}`"
     record(page, f"{done.task.kind.capitalize()}: {name}", row)
     search = {} if done.search is None else {"search": done.search.model_dump(mode="json")}

@@ -15,7 +15,7 @@ from typing import Any
 from regard.data.corpus import Split
 from regard.data.prepared import DATA, digest
 from regard.data.sample import FormSpec, Sample
-from regard.data.spool import read_spool
+from regard.data.spool import read_spool, spool_files
 from regard.decode.pipeline import Pipeline
 from regard.errors import CheckpointError, InputError, RegardError, RegardWarning
 from regard.lens.page import Figure
@@ -73,11 +73,14 @@ def _choose_samples(folder: Path, count: int, notes: list[str]) -> tuple[str, li
     if split is None or not count:
         return "", []
     try:
-        name = f"{split}.jsonl"
-        if digest(folder / "data" / name) != facts["files"].get(name):
-            raise CheckpointError(f"{folder / 'data' / name}: damaged, its digest isn't the one it was written with")
         FormSpec.parse(facts["form"])
-        samples = list(read_spool(folder / "data", split, facts["form"]))
+        for name in spool_files(split, facts["form"]):
+            inside = name.endswith(".arrays") and name not in facts["files"]  # as earlier versions keep arrays
+            if not inside and digest(folder / "data" / name) != facts["files"].get(name):
+                raise CheckpointError(
+                    f"{folder / 'data' / name}: damaged, its digest isn't the one it was written with"
+                )
+        samples = list(read_spool(folder / "data", split, facts["form"], mapped=True))
     except UNREADABLE as error:
         notes.append(f"no samples of its own: {explain(error)}")
         return "", []

@@ -75,7 +75,7 @@ class CorpusLook:
                 "also_trained_on": common.get(split, 0),
                 "unknown_labels": strange.get(split, []),
                 "suspicious": {name: vars(found) for name, found in list_suspicions(part).items()},
-                "examples": [part.form.pack(sample) for sample in part.examples],
+                "examples": [part.form.condense(sample) for sample in part.examples],
             }
             for split, part in self.survey.splits.items()
         }

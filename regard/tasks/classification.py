@@ -35,6 +35,7 @@ from regard.tasks.entropy import cross_entropy
 from regard.tasks.example import Example, format_share
 from regard.tasks.measures import measure_labels
 from regard.tasks.task import Pulse, Task, TaskSpec, layer_of, one_stack
+from regard.tasks.verdict import Verdict, judge
 
 ROWS = 64  # texts that are read together
 
@@ -91,11 +92,11 @@ class ClassificationTaskSpec(TaskSpec):
         rows = zip(firsts, seconds, samples, strict=True)
         return [{"text": one, "second": two, "label": [numbers[sample["label"]]]} for one, two, sample in rows]
 
-    def size(self, row: Mapping[str, Sequence[int]]) -> int:
+    def count_tokens(self, row: Mapping[str, Sequence[int]]) -> int:
         return len(row["text"]) + len(row["second"]) + 3
 
     def places(self, row: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
-        return dict.fromkeys(("encoder", "decoder"), self.size(row) - (not row["second"]))  # no separator
+        return dict.fromkeys(("encoder", "decoder"), self.count_tokens(row) - (not row["second"]))  # no separator
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> ClassificationTask:
         return ClassificationTask(self, prepared, batches, seed)
@@ -223,17 +224,6 @@ def output_of(config: Mapping[str, Any], labels: int) -> Output:
     return PROBLEMS[problem] if problem is not None else "softmax"
 
 
-@dataclass
-class Verdict:
-    """A text's label, and how likely each is."""
-
-    label: str  # the likeliest
-    probability: float | None  # its own; None where the head gives plain numbers
-    probabilities: dict[str, float]
-    labels: list[str]  # all that hold: the one, or those at one half and above where they don't exclude each other
-    scores: dict[str, float]  # what the head gave
-
-
 @dataclass(repr=False)
 class Classifier(Pipeline):
     """A model that learned to label texts, with its tokenizer and the labels.
@@ -279,19 +269,8 @@ class Classifier(Pipeline):
                 check_text(text, "classify_all([(text, second), …])")
         found: dict[int, Verdict] = {}
         for group, logits in self._scored(texts, pulse):
-            found |= {n: self._verdict(row) for n, row in zip(group, logits, strict=True)}
+            found |= {n: judge(row, self.lexicon.labels, self.output) for n, row in zip(group, logits, strict=True)}
         return [found[n] for n in range(len(texts))]
-
-    def _verdict(self, logits: Tensor) -> Verdict:
-        names = self.lexicon.labels
-        scores = dict(zip(names, logits.tolist(), strict=True))
-        best = max(scores, key=lambda label: scores[label])
-        if self.output == "none":
-            return Verdict(best, None, {}, [], scores)
-        shares = logits.softmax(-1) if self.output == "softmax" else logits.sigmoid()
-        found = dict(zip(names, shares.tolist(), strict=True))
-        holds = [best] if self.output == "softmax" else [label for label in names if found[label] >= 0.5]
-        return Verdict(best, found[best], found, holds, scores)
 
     @torch.no_grad()
     def _scored(self, texts: Sequence[tuple[str, str]], pulse: Pulse) -> Iterator[tuple[list[int], Tensor]]:

@@ -44,7 +44,7 @@ class DocumentTaskSpec(TaskSpec):
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
         return [{"text": row} for row in lexicon.tokenizer.encode([sample["text"] for sample in samples])]
 
-    def size(self, row: Mapping[str, Sequence[int]]) -> int:
+    def count_tokens(self, row: Mapping[str, Sequence[int]]) -> int:
         return 0  # a document may be of any length: it is cut to the context
 
     def make_sample(self, text: str) -> Sample:

@@ -61,7 +61,7 @@ class EmbeddingTaskSpec(TaskSpec):
         sides = [lexicon.tokenizer.encode([sample[side] for sample in samples]) for side in ("source", "target")]
         return [{"source": one, "target": other} for one, other in zip(*sides, strict=True)]
 
-    def size(self, row: Mapping[str, Sequence[int]]) -> int:
+    def count_tokens(self, row: Mapping[str, Sequence[int]]) -> int:
         return max(map(len, row.values())) + 2
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> EmbeddingTask:

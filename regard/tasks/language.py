@@ -134,7 +134,7 @@ class LanguageTask(Task[LanguageBatch]):
 
     def __init__(self, spec: LanguageTaskSpec, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
         super().__init__(spec, prepared, batches, seed)
-        self.rows = max(1, batches.tokens // spec.context)
+        self.rows = batches.count_rows(spec.context)
         self.state: Progress | None = None  # where each row stopped, with carry
 
     def batches(

@@ -120,7 +120,7 @@ class MaskingTask(Task[MaskingBatch]):
     goal, rising = "loss", False
 
     def order(self, epoch: int) -> Iterator[tuple[list[list[Span]], float]]:
-        rows, chance = max(1, self.plan.tokens // self.spec.context), Random(f"{self.seed}/{epoch}")
+        rows, chance = self.plan.count_rows(self.spec.context), Random(f"{self.seed}/{epoch}")
         return full_rows(self.columns["text"], self.spec.context, rows, chance, extra=2)
 
     def make_batch(self, rows: list[list[Span]], chance: Random) -> MaskingBatch:

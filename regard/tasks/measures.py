@@ -22,6 +22,7 @@ DRAWN = 1 << 22  # draws at a time, so that memory doesn't grow with the data
 TAIL = 2.5  # percent of the resamples on each side of an interval
 SQUARE = 12  # labels up to which the confusion table is shown whole
 PAIRS = 12  # pairs that are shown of a larger one
+BINS = 15  # of certainty, equally wide
 
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -60,11 +61,35 @@ def measure_labels(
     sums = resample(units, tallies, seed)
     whole = np.tensordot(np.bincount(units), tallies, 1)[None]
     return {
-        **_measure(accuracy(whole), accuracy(sums)).named("accuracy"),
-        **_measure(macro_f1(whole), macro_f1(sums)).named("macro_f1"),
+        **enclose(accuracy(whole), accuracy(sums)).named("accuracy"),
+        **enclose(macro_f1(whole), macro_f1(sums)).named("macro_f1"),
         "count": len(truth),
         "labels": by_label(counts, labels),
         "confusion": {"labels": labels, "counts": counts.tolist()},
+    }
+
+
+def measure_probabilities(gold: Sequence[int], logs: Numbers, seed: int = 0) -> dict[str, float]:
+    """Measures of how likely each label was said to be; `logs`: logarithms of probabilities, (rows, labels).
+
+    `loss`: nats, of the right label; `top5`: the share whose right label is among the five likeliest; `calibration`:
+    the expected calibration error (Naeini et al. 2015), how far certainty is from accuracy, in fifteen bins.
+    """
+    truth, rows = np.asarray(gold, np.int64), np.arange(len(gold))
+    if logs.shape[:1] != truth.shape or not len(truth):
+        raise InputError(f"{len(truth)} gold labels and {len(logs)} guesses: there must be a guess for each")
+    right = logs[rows, truth]
+    # ties count against a model that can't tell labels apart
+    places = (logs >= right[:, None]).sum(1) - 1
+    certain, sure = np.exp(logs.max(1)), logs.argmax(1) == truth
+    gaps = np.zeros((len(truth), BINS))
+    gaps[rows, np.minimum((certain * BINS).astype(np.int64), BINS - 1)] = certain - sure
+    table = np.concatenate((-right[:, None], (places < 5)[:, None], gaps), 1)
+    drawn, whole = resample(rows, table, seed) / len(truth), table.mean(0, keepdims=True)
+    return {
+        **enclose(whole[:, 0], drawn[:, 0]).named("loss"),
+        **enclose(whole[:, 1], drawn[:, 1]).named("top5"),
+        **enclose(np.abs(whole[:, 2:]).sum(1), np.abs(drawn[:, 2:]).sum(1)).named("calibration"),
     }
 
 
@@ -131,7 +156,7 @@ def ratio(sums: Sequence[float], counts: Sequence[float], seed: int = 0) -> Meas
     rows = np.stack((above[some], below[some]), 1)
     drawn = resample(np.arange(len(rows)), rows, seed)
     total = rows.sum(0, keepdims=True)
-    return _measure(total[:, 0] / total[:, 1], drawn[:, 0] / drawn[:, 1])
+    return enclose(total[:, 0] / total[:, 1], drawn[:, 0] / drawn[:, 1])
 
 
 def resample(units: Codes, rows: Numbers, seed: int) -> Numbers:
@@ -176,7 +201,7 @@ def _over(above: NDArray[Any], below: NDArray[Any]) -> Numbers:
     return above / np.maximum(below, 1)
 
 
-def _measure(value: Numbers, resamples: Numbers) -> Measure:
+def enclose(value: Numbers, resamples: Numbers) -> Measure:
     """A value between percentiles; resamples lack rare labels, so those of an F1 can all lie beside the value."""
     low, high = np.percentile(resamples, (TAIL, 100 - TAIL))
     return Measure(float(value[0]), float(min(low, value[0])), float(max(high, value[0])))

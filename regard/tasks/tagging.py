@@ -137,7 +137,7 @@ class TaggingTaskSpec(TaskSpec):
             found.append(row)
         return found
 
-    def size(self, row: Mapping[str, Sequence[int]]) -> int:
+    def count_tokens(self, row: Mapping[str, Sequence[int]]) -> int:
         return len(row["text"]) + 2
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> TaggingTask:

@@ -44,6 +44,7 @@ class TaskSpec(Spec):
     # numbers that its evaluations report, each with whether more of it is better: a run file may name one as its goal
     measures: ClassVar[Mapping[str, bool]] = {}
     writes: ClassVar[bool] = False  # what it learned is used by writing text, token by token
+    searches: ClassVar[bool] = False  # it is measured by what a search writes, which has settings: its field `search`
     roles: ClassVar[tuple[str, str, str]] = ("given", "expected", "answer")  # what an example's sides are called
 
     def known_measures(self) -> Mapping[str, bool]:
@@ -57,6 +58,13 @@ class TaskSpec(Spec):
     def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         """A model that can learn this, made from what was asked for: mostly, one with another head."""
         return model
+
+    def receive(self, sample: Sample) -> Sample:
+        """What is kept of a sample as it comes from a corpus, once for each; `Unusable` where it can't be learned from.
+
+        Such a sample is left out, counted and located, as the corpus's policy says.
+        """
+        return sample
 
     def texts(self, sample: Sample) -> Sequence[str]:
         """What tokenizers learn from, if there are words; two texts where there are two languages."""
@@ -78,13 +86,13 @@ class TaskSpec(Spec):
         """Each sample as numbers, column by column: lists of tokens, or arrays as the columns declare them."""
         raise NotImplementedError
 
-    def size(self, row: Row) -> int:
+    def count_tokens(self, row: Row) -> int:
         """How many tokens of a sample count against the most that there may be."""
         return max(len(numbers) for numbers in row.values())
 
     def places(self, row: Row) -> Mapping[str, int]:
         """How many positions a sample takes of an encoder and of a decoder; here of the one that there is."""
-        return dict.fromkeys(("encoder", "decoder"), self.size(row))
+        return dict.fromkeys(("encoder", "decoder"), self.count_tokens(row))
 
     @property
     def closing(self) -> tuple[Literal["end", "separator"], ...]:
@@ -138,10 +146,12 @@ class Task(ABC, Generic[B]):
     goal: ClassVar[str]  # the measure that says which checkpoint is best, unless the run file names another
     rising: ClassVar[bool]  # whether more of it is better
     sorted_by: ClassVar[tuple[str, ...]] = ()  # columns whose lengths say which samples share a batch
+    usual_rows: ClassVar[int | None] = None  # samples of a batch, unless told, where tokens can't say how many
     reinforces: ClassVar[bool] = False  # whether its loss teaches attention that draws where it looks (`reinforce.py`)
 
     def __init__(self, spec: Any, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
-        self.spec, self.prepared, self.plan, self.seed = spec, prepared, batches, seed
+        self.spec, self.prepared, self.seed = spec, prepared, seed
+        self.plan = batches if batches.rows is not None else batches.replace(rows=self.usual_rows)
         # a run reads texts as it learns to, whatever the template of a tokenizer of others says
         self.lexicon, self.columns = replace(prepared.lexicon, foreign=False), prepared.columns
         self.validation = prepared.samples("validation") if prepared.has("validation") else []

@@ -168,7 +168,7 @@ def test_a_word_leads_to_its_own_place_from_wherever_it_stands(place: str, word:
         (
             "batch_size",
             32,
-            "did you mean batches.tokens? It counts tokens, pads included, and not sentences (given: 32)",
+            "did you mean batches.tokens? It counts tokens, pads included; batches.rows counts samples (given: 32)",
         ),
         ("per_device_train_batch_size", 8, "did you mean batches.tokens? It counts tokens"),
         ("max_length", 128, "did you mean batches.longest? Longer sentences are left out, and not cut (given: 128)"),

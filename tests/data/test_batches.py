@@ -119,3 +119,13 @@ def test_leaving_early_ends_the_thread() -> None:
     next(items)
     items.close()
     assert threading.active_count() == before
+
+
+def test_a_batch_may_have_so_many_rows() -> None:
+    """However long they are; only the last of a pool may have fewer, and each sample comes once an epoch."""
+    lengths = [(1 + n % 9,) for n in range(103)]
+    batches = list(BatchSpec(rows=10, tokens=1).plan(lengths, 0, 0))
+    assert sorted(len(batch) for batch in batches) == [3] + [10] * 10
+    assert sorted(n for batch in batches for n in batch) == list(range(103))
+    assert BatchSpec(rows=3).count_rows(512) == 3
+    assert BatchSpec(tokens=1024).count_rows(512) == 2

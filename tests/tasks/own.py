@@ -32,8 +32,8 @@ from regard.tasks.task import Pulse, Task, TaskSpec
 HALVES = ("left", "right", "top", "bottom")
 
 
-class PictureForm(FormSpec):
-    kind: Literal["pictures"] = "pictures"
+class BrightForm(FormSpec):
+    kind: Literal["bright"] = "bright"
     holds: ClassVar[Mapping[str, Field]] = {"image": Array("uint8", 3), "label": TEXT}
 
 
@@ -45,7 +45,7 @@ class SignalForm(FormSpec):
 class Halves(Generated):
     """Pictures of noise, one half of each brighter than the other."""
 
-    gives: ClassVar[tuple[Form, ...]] = ("pictures",)
+    gives: ClassVar[tuple[Form, ...]] = ("bright",)
     kind: Literal["halves"] = "halves"
     train: int = 200
     validation: int = 20
@@ -80,7 +80,7 @@ class Signals(Generated):
 class PictureTaskSpec(TaskSpec):
     """Learn which half is bright."""
 
-    form: ClassVar[Form] = "pictures"
+    form: ClassVar[Form] = "bright"
     words: ClassVar[bool] = False
     head: ClassVar[str | None] = "classes"
     kind: Literal["picture-labels"] = "picture-labels"
@@ -98,7 +98,7 @@ class PictureTaskSpec(TaskSpec):
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Row]:
         return [{"image": sample["image"], "label": [lexicon.labels.index(sample["label"])]} for sample in samples]
 
-    def size(self, row: Row) -> int:
+    def count_tokens(self, row: Row) -> int:
         return 1  # a picture is one, however many patches it has
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> PictureTask:
@@ -173,7 +173,7 @@ class SignalTaskSpec(TaskSpec):
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Row]:
         return samples
 
-    def size(self, row: Row) -> int:
+    def count_tokens(self, row: Row) -> int:
         return len(row["signal"])
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> SignalTask:

@@ -197,7 +197,7 @@ def test_a_corpus_that_gives_another_thing_is_told_so(own: ModuleType, tmp_path:
             while True:
                 yield {"image": image, "label": "left"}
 
-    with pytest.raises(DataError, match=f"odd: sample 1 of train isn't one of pictures: {reason}"):
+    with pytest.raises(DataError, match=f"odd: sample 1 of train isn't one of bright: {reason}"):
         prepare(Odd(), own.PictureTaskSpec(), TokenizerSpec(), 256, tmp_path, tmp_path / "data")
 
 
@@ -235,9 +235,9 @@ def test_a_form_that_nobody_knows_is_told_by_its_name(own: ModuleType, tmp_path:
 
 def test_a_corpus_of_another_form_is_refused_with_those_that_give_it(own: ModuleType, tmp_path: Path) -> None:
     task, where = TaskSpec.parse("picture-labels"), (tmp_path, tmp_path / "data")
-    with pytest.raises(SpecError, match="picture-labels needs pictures") as error:
+    with pytest.raises(SpecError, match="picture-labels needs bright") as error:
         prepare(CorpusSpec.parse("copy"), task, TokenizerSpec(), 256, *where)
-    assert "pictures come from halves" in str(error.value)
+    assert "bright come from halves" in str(error.value)
 
 
 def run_file(case: Case, folder: Path) -> Document:

@@ -37,7 +37,7 @@ class EnglishFrench(Generated):
                 yield {"words": [word.text for word in words], "tags": [word.tag for word in words]}
 
     def list_links(self, split: Split) -> Iterator[LinkedPair]:
-        for pair in islice(self._pairs(split), self.size(split)):
+        for pair in islice(self._pairs(split), self.count(split)):
             english, french = (tuple(word.text for word in side) for side in (pair.source_words, pair.target_words))
             yield LinkedPair(pair.source, pair.target, english, french, frozenset(pair.alignment))
 

@@ -1,0 +1,59 @@
+"""Pictures in folders, one for each class: on disk, in a zip, or in a tar as it was packed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import ClassVar, Literal, Self
+
+from regard.data.gallery import Leaf, open_gallery
+from regard.data.log import Log
+from regard.data.picture import FILES, MOST, STRANGE, Pixels, take_picture
+from regard.data.reader import Key, ReaderSpec, add_group
+from regard.data.sample import Form, Sample
+from regard.data.source import Paths, expand_paths
+
+
+class Folders(ReaderSpec):
+    """Pictures whose label is the name of the folder that they lie in; PNG, JPEG, WebP, and .npy for maps."""
+
+    gives: ClassVar[tuple[Form, ...]] = ("images", "pictures")
+    suffixes: ClassVar[tuple[str, ...]] = (*FILES, ".tar", ".tgz")
+    kind: Literal["folders"] = "folders"
+    path: Paths
+    """A folder, a zip or tar archive, packed or not, a part of one (a.zip:train), a glob, or a list of these."""
+    pixels: Pixels = MOST
+
+    @classmethod
+    def take(cls, names: Sequence[str], form: Form) -> Self | None:
+        # arrays are those of the reader `numpy`, unless they lie in folders
+        return None if any(name.lower().endswith(".npy") for name in names) else super().take(names, form)
+
+    def samples(self, log: Log) -> Iterator[Sample]:
+        return self.read("images", log)
+
+    def read(self, form: Form, log: Log, by: Key | None = None) -> Iterator[Sample]:
+        return add_group(self._read(form, log), form, by, self.kind)
+
+    def _read(self, form: Form, log: Log) -> Iterator[Sample]:
+        for path in expand_paths(self.path):
+            with open_gallery(path) as gallery:
+                for leaf in gallery.walk(log):
+                    if sample := self._make(leaf, form, log):
+                        yield sample
+
+    def _make(self, leaf: Leaf, form: Form, log: Log) -> Sample | None:
+        """A file as a sample; None where it is none, and the log says why unless it isn't meant to be one."""
+        name = leaf.name.lower()
+        if not name.endswith(FILES):
+            if name.endswith(STRANGE):
+                log.skip(leaf.place, f"not a picture: {PurePosixPath(name).suffix}, and PNG, JPEG and WebP are read")
+            return None
+        label = PurePosixPath(leaf.name).parent.name
+        if form == "images" and not label:
+            log.skip(leaf.place, "no label: it lies in no folder of a class")
+            return None
+        picture = take_picture(leaf, log, self.pixels)
+        if picture is None:
+            return None
+        return {"picture": picture, **({"label": label} if form == "images" else {}), "place": leaf.place}

@@ -1,0 +1,119 @@
+"""What all tasks on pictures share: how pictures come to one size, the column that keeps them, a model that reads
+pictures of that size, and what it is given of a batch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import model_validator
+
+from regard.core.inputs import Inputs
+from regard.core.model import ModelSpec
+from regard.core.spec import Size
+from regard.data.array import describe
+from regard.data.canvas import Canvas, Picture
+from regard.data.column import ColumnSpec
+from regard.data.lexicon import Lexicon
+from regard.data.log import Unusable
+from regard.data.picture import Fit, fit_picture, read_picture, shape_picture
+from regard.data.sample import Sample
+from regard.data.sieve import Row
+from regard.errors import InputError, SpecError
+from regard.tasks.task import Task, TaskSpec
+
+B = TypeVar("B")
+GivenPicture = str | Path | bytes | Picture  # a file by its path or its bytes, or an array
+
+
+class PictureTaskSpec(TaskSpec):
+    """Learn from pictures, all of one size."""
+
+    size: Size | tuple[Size, Size] | None = None
+    """Pictures have sides of this many pixels, or this height and width; unless given, those of the first picture."""
+    fit: Fit | None = None
+    """A picture of another size is stretched (resize), or scaled, and then its longer side is cut (crop) or its shorter
+    one filled with black (pad); unless given, it is left out."""
+    channels: Literal[1, 3] | None = None
+    """Pictures become grey (1) or coloured (3); unless given, they are as the first one is."""
+
+    @model_validator(mode="after")
+    def check_fit(self) -> Self:
+        if self.fit is not None and self.size is None:
+            raise ValueError(f"fit: {self.fit} to which size? task.size says it, such as task.size=32")
+        return self
+
+    def receive(self, sample: Sample) -> Sample:
+        return {**sample, "picture": fit_picture(sample["picture"], self.size, self.fit, self.channels)}
+
+    def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
+        canvas = insist_on_canvas(lexicon)
+        return {"picture": ColumnSpec(dtype=canvas.dtype, shape=canvas.shape)}
+
+    def count_tokens(self, row: Row) -> int:
+        return 1  # pictures have no tokens, so none is too long
+
+    def places(self, row: Row) -> Mapping[str, int]:
+        return {}  # the model is made for as many places as a picture has
+
+    def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
+        return redraw(model, insist_on_canvas(lexicon))
+
+
+def insist_on_canvas(lexicon: Lexicon) -> Canvas:
+    """What pictures look like; an error where nothing is known of them."""
+    if lexicon.canvas is None:
+        raise InputError("this model has read no pictures, so it isn't known what they should look like")
+    return lexicon.canvas
+
+
+def read_given(given: GivenPicture, canvas: Canvas, fit: Fit | None) -> Picture:
+    """What a user hands in, as a picture on a canvas; an error says what is wrong with it."""
+    if not isinstance(given, str | Path | bytes | np.ndarray):
+        wanted = "a path, a file's bytes, or an array (height, width, channels)"
+        raise InputError(f"a picture is {wanted}, and this is a {type(given).__name__}", "numpy.asarray(picture)")
+    name = f"{given}: " if isinstance(given, str | Path) else ""
+    try:
+        picture = shape_picture(given) if isinstance(given, np.ndarray) else read_picture(given)
+        if picture.dtype != np.dtype(canvas.dtype):
+            raise InputError(f"{name}it is {describe(picture)}, and the model reads {canvas.dtype} {canvas.shape}")
+        return fit_picture(picture, (canvas.height, canvas.width), fit, canvas.channels)
+    except Unusable as error:
+        raise InputError(f"{name}{error.message}", error.hint) from None
+
+
+def redraw(model: ModelSpec, canvas: Canvas) -> ModelSpec:
+    """A model that reads pictures as they are on a canvas, by its encoder or its decoder."""
+    stacks = {"encoder": model.encoder, "decoder": model.decoder}
+    found = {
+        side: stack.replace(embedding=stack.embedding.redraw(*canvas.shape))
+        for side, stack in stacks.items()
+        if stack is not None and stack.embedding.picture is not None
+    }
+    if not found:
+        raise SpecError("model: it reads words, and this task has pictures", "model=cct-2-3x2, or model=vit-tiny")
+    return model.replace(**found)
+
+
+class PictureTask(Task[B], ABC):
+    """A task on one prepared corpus of pictures."""
+
+    usual_rows: ClassVar[int | None] = 64
+    sorted_by = ("picture",)
+
+    @property
+    def canvas(self) -> Canvas:
+        return insist_on_canvas(self.lexicon)
+
+    def gather(self, rows: Sequence[int]) -> NDArray[Any]:
+        """Pictures as they are kept: (rows, height, width, channels)."""
+        return self.columns["picture"].gather(rows)
+
+    def read(self, pictures: NDArray[Any]) -> Inputs:
+        """What a model is given of pictures."""
+        return Inputs(self.canvas.normalise(pictures))
