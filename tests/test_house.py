@@ -27,7 +27,7 @@ ARROWS = {
     "tasks": {"core", "data", "decode", "host"},
     "train": {"core", "data", "tasks", "host"},
     "hub": {"core", "parts", "mixers", "models", "data", "decode", "tasks", "host"},
-    "lens": {"core", "data", "decode", "train", "host"},
+    "lens": {"core", "data", "decode", "tasks", "train", "host"},
     "runs": {"core", "parts", "mixers", "models", "data", "decode", "tasks", "train", "hub", "lens", "host"},
 }
 COMMON = {"errors", "config"}

@@ -2,8 +2,8 @@
 
 Whoever knows the rules reads a relation off the picture without a doubt. Beside each other: the two boxes are at least
 two pixels apart in the direction that is named, and the centres lie within 27 degrees of it; what lies diagonally
-isn't drawn. In front and behind: about a quarter of the figure (a tenth at least, two
-fifths at most) is where the other shape is. All other pairs of boxes are two pixels apart as well. Lengths are eighths of a pixel.
+isn't drawn. In front and behind: about a quarter of the figure (9 to 40 percent) is where the other
+shape is. All other pairs of boxes are two pixels apart as well. Lengths are eighths of a pixel.
 """
 
 from __future__ import annotations
@@ -95,10 +95,13 @@ def find_room(scene: Scene, radii: list[int], side: int, chance: Chance) -> list
                 spots.append(step_aside(relation, reaches[0], reach, room // 3, chance))
         boxes = [move_box(reach, spot) for reach, spot in zip(reaches, spots, strict=True)]
         tops, lefts, bottoms, rights = zip(*boxes, strict=True)
-        down, across = room - (max(bottoms) - min(tops)), room - (max(rights) - min(lefts))  # what is left
+        down, across = (
+            room - (max(bottoms) - min(tops)) - HALF,
+            room - (max(rights) - min(lefts)) - HALF,
+        )  # what is left
         if down >= 0 and across >= 0 and are_apart(boxes[1:]):
-            top = snap(EDGE - min(tops) + int(chance() * (down + 1)))
-            left = snap(EDGE - min(lefts) + int(chance() * (across + 1)))
+            top = snap(EDGE + HALF - min(tops) + int(chance() * (down + 1)))
+            left = snap(EDGE + HALF - min(lefts) + int(chance() * (across + 1)))
             return [(row + top, column + left) for row, column in spots]
     return None
 
