@@ -97,4 +97,5 @@ def show_numbers(measures: Mapping[str, Any]) -> None:
                 if f"{name}_low" in found
                 else ""
             )
-            print(f"{name:15} {format_number(value)}  {between}{signatures.get(name, '')}".rstrip())
+            told = "  ".join(filter(None, (between, signatures.get(name, ""))))
+            print(f"{name:15} {format_number(value)}  {told}".rstrip())

@@ -25,6 +25,7 @@ class PictureSource:
 
     paths: Sequence[str]
     noun: str = "pictures"
+    filed: bool = True
     live: bool = False
 
     def __iter__(self) -> Iterator[PictureFile]:
@@ -32,10 +33,10 @@ class PictureSource:
 
     @property
     def alone(self) -> bool:
-        return len(self.paths) == 1 and Path(self.paths[0]).is_file() and not _is_archive(self.paths[0])
+        return len(self.paths) == 1 and _is_single(self.paths[0])
 
     def count(self) -> int | None:
-        return len(self.paths) if all(Path(path).is_file() and not _is_archive(path) for path in self.paths) else None
+        return len(self.paths) if all(map(_is_single, self.paths)) else None
 
 
 def choose_pictures(paths: Sequence[str] | None, files: Sequence[Path] | None = None) -> PictureSource:
@@ -57,7 +58,7 @@ def find_pictures(paths: Sequence[str]) -> Iterator[PictureFile]:
         try:
             yield from _find(path)
         except RegardError as error:
-            yield PictureFile(path, path, error.message)
+            yield PictureFile(path, path, error.message.removeprefix(f"{path}: "))
 
 
 def _find(path: str) -> Iterator[PictureFile]:
@@ -85,7 +86,8 @@ def _find(path: str) -> Iterator[PictureFile]:
         yield PictureFile(path, path, f"there is no such picture in {archive}" if one else f"no {endings} in it")
 
 
-def _is_archive(path: str) -> bool:
+def _is_single(path: str) -> bool:
+    """Whether a path is that of one picture, be it there or not."""
     from regard.data.gallery import tell_archive
 
-    return bool(tell_archive(path))
+    return not Path(path).is_dir() and not (Path(path).is_file() and tell_archive(path))

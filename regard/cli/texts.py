@@ -56,6 +56,7 @@ class Source(Protocol[G_co]):
     """What is to be answered, one after the other."""
 
     noun: str  # what they are called together
+    filed: bool  # whether each is a file of its own, and known by its name
 
     def __iter__(self) -> Iterator[G_co]: ...
 
@@ -78,6 +79,7 @@ class TextSource:
     typed: Sequence[str]
     files: Sequence[str]
     noun: str = "texts"
+    filed: bool = False
 
     def __iter__(self) -> Iterator[GivenText]:
         for number, text in enumerate(self.typed, 1):
@@ -190,8 +192,8 @@ def answer_each(
                 found = None if each.fault or not each.text.strip() else next(answers)
                 found = InputError(each.fault) if each.fault else found
                 if isinstance(found, RegardError):
-                    if alone:
-                        raise found
+                    if alone:  # a typed text needs no place; a file does
+                        raise InputError(f"{each.place}: {found.message}", found.hint) if source.filed else found
                     faults.append((each, found))
                     tell_fault(each, found, len(faults))
                     manner.leave_blank(each, found.message)

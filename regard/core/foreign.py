@@ -41,6 +41,7 @@ HIDDEN = "intermediate_size d_ff ffn_dim dim_feedforward feedforward_dim n_inner
 EXPERTS = "num_experts n_experts num_local_experts n_routed_experts"
 EPS = "layer_norm_eps rms_norm_eps norm_eps layer_norm_epsilon layernorm_eps"
 DROP = "dropout_rate dropout_prob hidden_dropout_prob hidden_dropout resid_pdrop p_dropout embd_pdrop"
+DROP_PATH = "drop_path_rate drop_path droppath stochastic_depth_rate layerdrop"
 DROP_WEIGHTS = "attention_probs_dropout_prob attn_pdrop attn_dropout"
 CELL = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn", "RNN_TANH": "rnn", "RNN_RELU": "relu", "elman": "rnn"}
 CURVES = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh", "swish": "silu"}
@@ -119,6 +120,15 @@ ROWS = (
     Alias("tokenizer.shared", "share_vocab joined_dictionary shared_vocab"),
     Alias("tokenizer.least", "min_freq min_frequency words_min_frequency voc_min_freq vocab_min_freq"),
     Alias("tokenizer.dropout", "bpe_dropout"),
+    Alias("model.stochastic_depth", f"{DROP_PATH} stochastic_depth"),
+    Alias(".stack.stochastic_depth", DROP_PATH),
+    # pictures
+    Alias("model.image", "img_size image_size input_size"),
+    Alias("model.patch", "patch_size"),
+    Alias("model.channels", "in_chans num_channels n_input_channels in_channels"),
+    Alias("model.classes", "num_classes n_classes num_labels", note="in a run, the corpus says how many"),
+    Alias("model.convolutions", "n_conv_layers num_conv_layers"),
+    Alias("model.kernel", "kernel_size"),
     Alias("tokenizer.lowercase", "do_lower_case lower"),
     Alias("batches.tokens", "tokens_per_batch max_tokens batch_tokens"),
     Alias(

@@ -33,7 +33,7 @@ class Part(nn.Module):
         """Set the weights that don't start as plain matrices do."""
 
     def refit(self, name: str, weight: Tensor, other: Part) -> Tensor | None:
-        """A weight of its own that `other`, of the same make, learned at another size, made to fit; None: it can't."""
+        """A weight inside it that `other`, of the same make, learned at another size, made to fit; None: it can't."""
         return None
 
     @property

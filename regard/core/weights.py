@@ -40,12 +40,15 @@ def _compute_buffers(model: Model, kept: Collection[str]) -> None:
 
 def refit(model: Model, name: str, weight: Tensor, other: Model) -> Tensor | None:
     """A weight of another model that has another size here, made to fit by the part that has it; None: it can't."""
-    path, _, own = name.rpartition(".")
-    here, there = (dict(each.named_modules()).get(path) for each in (model, other))
-    if not isinstance(here, Part) or not isinstance(there, Part):
-        return None
-    fitted = here.refit(own, weight, there)
-    return fitted if fitted is not None and fitted.shape == model.state_dict()[name].shape else None
+    words, modules, others = name.split("."), dict(model.named_modules()), dict(other.named_modules())
+    for end in range(len(words) - 1, 0, -1):  # the part that has it, or one around that
+        path = ".".join(words[:end])
+        here, there = modules[path], others.get(path)
+        if isinstance(here, Part) and isinstance(there, Part):
+            fitted = here.refit(".".join(words[end:]), weight, there)
+            if fitted is not None and fitted.shape == model.state_dict()[name].shape:
+                return fitted
+    return None
 
 
 def redraw(model: Model, height: int, width: int) -> Model:

@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Protocol, Self
 
@@ -22,6 +23,7 @@ from regard.data.source import list_folder, open_bytes, split_member
 from regard.errors import DataError
 
 LARGEST = 2**28  # bytes of one picture's file
+BREAKS = (DamagedFile, tarfile.TarError, EOFError)  # what a tar raises that can't be read on
 BLOCK = 512  # bytes of a tar archive's header
 
 
@@ -106,19 +108,34 @@ class TarGallery:
 
     def __init__(self, path: str, below: str) -> None:
         self.path, self.below = path, below
+        self.broken = False
 
     def walk(self, log: Log) -> Iterator[Leaf]:
         """Every file in the order of the archive; where it is damaged, the log says so, and that is the end."""
         last = self.path
         try:
             with open_bytes(self.path) as stream, tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
-                while (header := _next_header(archive)) is not None:
+                while not self.broken and (header := _next_header(archive)) is not None:
                     last = f"{self.path}:{header.name}"
                     if header.isreg() and _is_inside(header.name, self.below):
-                        yield Leaf(header.name, last, lambda at=header: _read_member(archive, at))  # type: ignore[misc]
-        except (DamagedFile, tarfile.TarError, EOFError) as error:
-            told = str(error) if isinstance(error, DamagedFile) else f"damaged tar: {error}"
-            log.skip(last, f"{told}; nothing behind it can be read")
+                        yield Leaf(header.name, last, partial(self._read, archive, header))
+        except BREAKS as error:
+            log.skip(last, _explain(error))
+
+    def _read(self, archive: tarfile.TarFile, header: tarfile.TarInfo) -> bytes:
+        if header.size > LARGEST:
+            raise Unusable(f"too many bytes: {header.size:,}, and {LARGEST:,} are the most")
+        member = archive.extractfile(header)
+        try:
+            return b"" if member is None else member.read()
+        except BREAKS as error:
+            self.broken = True
+            raise Unusable(_explain(error)) from None
+
+
+def _explain(error: Exception) -> str:
+    told = str(error) if isinstance(error, DamagedFile) else f"damaged tar: {error}"
+    return f"{told}; nothing behind it can be read"
 
 
 class _Header(tarfile.TarInfo):
@@ -146,13 +163,6 @@ def _next_header(archive: tarfile.TarFile) -> tarfile.TarInfo | None:
     header = archive.next()
     archive.members.clear()  # type: ignore[attr-defined]  # which would grow with the archive
     return header
-
-
-def _read_member(archive: tarfile.TarFile, header: tarfile.TarInfo) -> bytes:
-    if header.size > LARGEST:
-        raise Unusable(f"too many bytes: {header.size:,}, and {LARGEST:,} are the most")
-    member = archive.extractfile(header)
-    return b"" if member is None else member.read()
 
 
 def _read_file(path: Path) -> bytes:

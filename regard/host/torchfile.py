@@ -25,14 +25,14 @@ NAMES = {"collections OrderedDict", "torch._utils _rebuild_tensor_v2", *(f"torch
 
 
 @dataclass(frozen=True)
-class Name:
+class Mention:
     """Something of Python's that the program mentions."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorPlace:
     """Where a tensor's numbers are: in which storage, from where on, in which shape, how far apart on each axis."""
 
     storage: str
@@ -42,7 +42,7 @@ class Place:
 
 
 @dataclass
-class Machine:
+class StackMachine:
     """What follows the program: a stack, marks in it, and what was put aside."""
 
     stack: list[Any] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Machine:
     def mention(self, name: str) -> None:
         if name not in NAMES:
             raise ValueError(f"it asks for {name.replace(' ', '.')}")
-        self.push(Name(name))
+        self.push(Mention(name))
 
     def fill(self, pairs: list[Any]) -> None:
         """Put keys and values into the table below."""
@@ -98,21 +98,21 @@ class Machine:
     def call(self) -> None:
         """The only two calls: an empty table, and a tensor from its storage, place, shape and strides."""
         name, arguments = self.take(2)
-        if name == Name("collections OrderedDict") and arguments == ():
+        if name == Mention("collections OrderedDict") and arguments == ():
             return self.push({})
-        if name != Name("torch._utils _rebuild_tensor_v2"):
+        if name != Mention("torch._utils _rebuild_tensor_v2"):
             raise ValueError(f"it calls {name}")
         storage, first, shape, strides, *_ = arguments
         sizes = (first, *shape, *strides)
         sound = isinstance(storage, str) and len(shape) == len(strides) <= 8
         if not sound or not all(type(size) is int and 0 <= size < 2**40 for size in sizes):
             raise ValueError("it has a tensor of a strange shape")
-        self.push(Place(storage, first, tuple(shape), tuple(strides)))
+        self.push(TensorPlace(storage, first, tuple(shape), tuple(strides)))
 
     def refer(self) -> None:
         """A storage that comes later in the file."""
         ((word, kind, key, *_),) = self.take(1)
-        if word != "storage" or not isinstance(kind, Name) or not isinstance(key, str):
+        if word != "storage" or not isinstance(kind, Mention) or not isinstance(key, str):
             raise ValueError(f"it refers to {word}")
         self.storages[key] = TYPES[kind.text.removeprefix("torch ")]
         self.push(key)
@@ -122,7 +122,7 @@ class Machine:
         self.take(1)
 
 
-Follow = Callable[[Machine, Any], None]
+Follow = Callable[[StackMachine, Any], None]
 INSTRUCTIONS: dict[str, Follow] = {
     "PROTO": lambda machine, _: None,
     "MARK": lambda machine, _: machine.marks.append(len(machine.stack)),
@@ -137,11 +137,11 @@ INSTRUCTIONS: dict[str, Follow] = {
     "SETITEMS": lambda machine, _: machine.fill(machine.since_mark()),
     "APPEND": lambda machine, _: machine.append(list(machine.take(1))),
     "APPENDS": lambda machine, _: machine.append(machine.since_mark()),
-    "GLOBAL": Machine.mention,
+    "GLOBAL": StackMachine.mention,
     "REDUCE": lambda machine, _: machine.call(),
     "BINPERSID": lambda machine, _: machine.refer(),
     "BUILD": lambda machine, _: machine.decorate(),
-    **dict.fromkeys(("BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE"), Machine.push),
+    **dict.fromkeys(("BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE"), StackMachine.push),
     **{f"TUPLE{n}": lambda machine, _, n=n: machine.push(machine.take(n)) for n in (1, 2, 3)},  # type: ignore[misc]
     **dict.fromkeys(("BINPUT", "LONG_BINPUT"), lambda machine, n: machine.aside.update({n: machine.stack[-1]})),
     **dict.fromkeys(("BINGET", "LONG_BINGET"), lambda machine, n: machine.push(machine.aside[n])),
@@ -152,11 +152,11 @@ def read_torch_file(path: Path) -> dict[str, NDArray[Any]]:
     """The tensors of a file of `torch.save`, by name."""
     try:
         with path.open("rb") as file:
-            if Machine().run(file) != MAGIC or Machine().run(file) != VERSION:
+            if StackMachine().run(file) != MAGIC or StackMachine().run(file) != VERSION:
                 raise ValueError("it doesn't begin as one")
-            Machine().run(file)  # the sizes of numbers on the machine that wrote it
-            machine = Machine()
-            table, keys = machine.run(file), Machine().run(file)
+            StackMachine().run(file)  # the sizes of numbers on the machine that wrote it
+            machine = StackMachine()
+            table, keys = machine.run(file), StackMachine().run(file)
             storages = {key: _read_storage(file, machine.storages[key]) for key in keys}
             return {str(name): _cut(place, storages) for name, place in table.items()}
     except OSError as error:
@@ -177,7 +177,7 @@ def _read_storage(file: BinaryIO, kind: str) -> NDArray[Any]:
 
 
 def _cut(place: Any, storages: dict[str, NDArray[Any]]) -> NDArray[Any]:
-    if not isinstance(place, Place):
+    if not isinstance(place, TensorPlace):
         raise ValueError("it holds something that isn't a tensor")
     numbers = storages[place.storage]
     if not math.prod(place.shape):

@@ -87,7 +87,7 @@ def compare(folder: Path, given: Bundle, advance: Advance = ignore) -> Compariso
     arrived = import_folder(folder)
     theirs = reference(folder, arrived)
     gap = largest_difference(folder, arrived, theirs=theirs)
-    if given.lexicon is None:
+    if given.lexicon is None or given.lexicon.words is None:
         return Comparison(gap, 0, None)
     given.model.float()
     pipeline = given.pipeline()

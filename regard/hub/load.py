@@ -22,9 +22,11 @@ from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
 from regard.core.spec import Spec, explain_unknown
+from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin, content_of, follow_link
+from regard.data.processor import read_processor
 from regard.data.tokenizer import Tokenizer
-from regard.errors import CheckpointError
+from regard.errors import CheckpointError, warn
 from regard.host.meter import Advance, ignore
 from regard.hub.table import Problems, Table
 from regard.hub.words import tokenizers
@@ -78,6 +80,19 @@ class Imported:
     tokenizers: tuple[Tokenizer, Tokenizer] | None  # of the source and the target, mostly one and the same
     unused: list[str]  # tensors of heads that this model doesn't have
     origin: Origin  # what came with it
+
+    @property
+    def lexicon(self) -> Lexicon | None:
+        """What its numbers stand for; of a model that reads pictures, what these look like too, where that is told."""
+        if self.tokenizers is not None:
+            return Lexicon(self.tokenizers, self.labels, foreign=True)
+        picture = self.model.spec.main.embedding.picture
+        if picture is None:
+            return None
+        found = read_processor(self.origin, picture)
+        for line in found.told:
+            warn(line)
+        return Lexicon(None, self.labels, canvas=found.canvas)
 
     @property
     def labels(self) -> list[str]:

@@ -16,8 +16,10 @@ from tokenizers import Tokenizer as Engine
 
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
+from regard.data.processor import NAME as PROCESSOR
+from regard.data.processor import Processor, write_processor
 from regard.data.tokenizer import Tokenizer
-from regard.errors import RegardError
+from regard.errors import RegardError, warn
 from regard.hub.load import FamilyMatch
 from regard.hub.save import carry_over, config_of, dtypes
 from regard.hub.words import tokenizers
@@ -46,6 +48,9 @@ def beside(given: Bundle, plan: FamilyMatch, noun: str) -> dict[str, bytes]:
         return return_files(given, given.origin, plan)
     if given.lexicon is None and given.task is None:
         return {}  # a model by itself: its weights and its config.json are all there is
+    if given.lexicon is not None and given.lexicon.words is None:
+        config = config_of(plan) | name_labels(given.lexicon.labels) | dtypes(given.model)
+        return {"config.json": dump(config)} | prepare_pictures(given, given.lexicon)
     if given.lexicon is None or given.lexicon.tokenizers[0] is not given.lexicon.tokenizers[1]:
         raise RegardError(f"{noun}: that layout has one vocabulary, and this run has two", "tokenizer.shared=true")
     return make_files(given, given.lexicon, plan)
@@ -83,12 +88,30 @@ def return_files(given: Bundle, origin: Origin, plan: FamilyMatch) -> dict[str, 
         config |= ends(config, given.task, given.lexicon)
         config = relabel(config, given.task, given.lexicon)
         files |= generating(origin, config, given.task)
-        files = cutting(files, origin, given, given.task, given.lexicon)
-        files = embedding(files, given)
+        if given.lexicon.words is not None:
+            files = cutting(files, origin, given, given.task, given.lexicon)
+            files = embedding(files, given)
+        files |= prepare_pictures(given, given.lexicon)
         files["README.md"] = add_notice(files.get("README.md", b""), given.task)
     if config != came:
         files["config.json"] = dump(config)
     return files
+
+
+def prepare_pictures(given: Bundle, lexicon: Lexicon) -> dict[str, bytes]:
+    """How pictures are prepared, unless the file that came says the same; a map of features is prepared by nobody."""
+    canvas = lexicon.canvas
+    if canvas is None or canvas.dtype != "uint8":
+        return {}
+    fit = given.task.fields().get("fit") if given.task is not None else None
+    if given.origin is not None and PROCESSOR in given.origin.files:
+        came = Processor.read(given.origin.json(PROCESSOR), canvas.shape)
+        if came.canvas == canvas and fit in (None, came.fit):
+            return {}
+    tree, told = write_processor(canvas, fit)
+    for line in told:
+        warn(line)
+    return {PROCESSOR: dump(tree)}
 
 
 def dump(tree: Any) -> bytes:

@@ -46,7 +46,9 @@ def match_model(spec: ModelSpec, settings: Mapping[str, Any], name: str) -> Fami
     family = families()[str(settings.get("kind"))]
     stack = spec.decoder or spec.encoder
     assert stack is not None
-    changed = {**settings, "vocabulary": stack.embedding.token_count or settings.get("vocabulary")}
+    changed = dict(settings)
+    if "vocabulary" in settings:
+        changed["vocabulary"] = stack.embedding.token_count or settings["vocabulary"]
     if "head" in settings:
         changed["head"] = spec.head
     chosen = family.settings.parse(changed)

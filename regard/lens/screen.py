@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PLAIN = 15.0  # seconds between lines where nothing can be drawn over
 SMOOTH = 0.95
+STARVED = 0.03  # the share of time spent waiting for batches from which on it is told
 STEP = ("step", "loss", "rate", "gradient", "tokens", "seconds", "tokens_per_second")  # what every entry of one has
 
 
@@ -79,9 +80,10 @@ class Screen(Listener):
         """A step, for whoever watches it."""
         left = step.seconds * (1 - progress) / progress if progress else 0.0
         costs = "".join(f"  {name} {value:.2f}" for name, value in step.costs.items())
+        waits = f"  {step.waiting:.0%} waiting for batches" if step.waiting >= STARVED else ""
         return (
             f"step {step.step:,}  loss {self.loss:.3f}  {progress:.0%}  {clock(left)} left  "
-            f"{speed}  rate {step.rate:.2e}  gradient {step.gradient:.2f}{costs}"
+            f"{speed}  rate {step.rate:.2e}  gradient {step.gradient:.2f}{costs}{waits}"
         )
 
     def on_evaluation_start(self, moment: Moment) -> None:
@@ -133,7 +135,8 @@ class Replay(Screen):
     def show_step(self) -> None:
         """The step that was heard of last."""
         if self.entry is not None:
-            step = Step(**{name: self.entry[name] for name in STEP}, costs=self.entry.get("costs", {}))
+            told = {name: self.entry[name] for name in ("waiting", "costs") if name in self.entry}
+            step = Step(**{name: self.entry[name] for name in STEP}, **told)
             speed = f"{step.tokens / max(step.seconds, 1e-9):,.0f} tokens/s"
             self.draw(self.describe(step, float(self.entry.get("progress", 0.0)), speed))
             self.entry = None

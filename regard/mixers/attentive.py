@@ -26,7 +26,7 @@ from regard.core.spec import Rate, Size, Weight
 from regard.core.state import Memory, Shared, State
 from regard.core.view import View
 from regard.mixers.recurrent import Bridge, Start
-from regard.parts.cell import SIGHTS, Carry, Cell, Kind, Watched
+from regard.parts.cell import SIGHTS, Ahead, Carry, Cell, Kind, Watched
 from regard.parts.score import Additive, ScoreSpec, draw_places, weigh
 
 Hard = bool | Literal["sampled"]
@@ -176,11 +176,13 @@ class AttentiveRecurrence(Mixer):
         self, cell: Cell | Watched, x: Tensor, view: View, state: AttentiveState, gaze: Gaze, valid: Tensor | None
     ) -> Tensor:
         """Position by position; a pad moves nothing. All are read at the end, unless what was read is fed back."""
+        ahead = isinstance(cell, Cell) and self.spec.when == "before" and state.fed is None
+        way = Ahead(self.cell, x) if ahead else cell
         seen: list[tuple[Tensor, Tensor]] = []
         outputs: list[Tensor] = []
         for time in range(x.shape[1]):
             now = x[:, time]
-            hidden, context, carry = self.tick(cell, now, view.positions[:, time : time + 1], state, gaze)
+            hidden, context, carry = self.tick(way, now, view.positions[:, time : time + 1], state, gaze)
             fed = None
             if state.fed is None:
                 seen.append((hidden, context))
@@ -203,7 +205,7 @@ class AttentiveRecurrence(Mixer):
         return self.read(torch.stack(hiddens, 1), torch.stack(contexts, 1), x)
 
     def tick(
-        self, cell: Cell | Watched, x: Tensor, positions: Tensor, state: AttentiveState, gaze: Gaze
+        self, cell: Cell | Watched | Ahead, x: Tensor, positions: Tensor, state: AttentiveState, gaze: Gaze
     ) -> tuple[Tensor, Tensor, Carry]:
         """One position, (rows, width): the state after it, what it looked at, and what the cell carries on."""
         fed = [] if state.fed is None else [state.fed]
@@ -211,7 +213,8 @@ class AttentiveRecurrence(Mixer):
             hidden = state.carry[0][:, -1]
             query = torch.cat((hidden, x), -1) if self.spec.query == "both" else hidden
             context = self.attend(query[:, None], positions, gaze)[:, 0]
-            hidden, carry = cell.step(torch.cat((x, context, *fed), -1), state.carry)
+            inputs = context if isinstance(cell, Ahead) else torch.cat((x, context, *fed), -1)
+            hidden, carry = cell.step(inputs, state.carry)
             return hidden, context, carry
         hidden, carry = cell.step(torch.cat((x, *fed), -1), state.carry)
         return hidden, self.attend(hidden[:, None], positions, gaze)[:, 0], carry

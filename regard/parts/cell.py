@@ -140,13 +140,14 @@ class Cell(Part):
             carry = now
         return {name: torch.stack([values[name] for values in steps], 1) for name in steps[0]}, carry
 
-    def _tick(self, given: Tensor, held: Tensor, before: Carry, impulse: Tensor) -> Values:
+    def _tick(self, given: Tensor, held: Tensor, before: Carry, impulse: Tensor | float = 0.0) -> Values:
         """One step of one layer by its equations; `given`, `held`: what the input and the last hidden vector say."""
         if self.kind == "lstm":
             enter, forget, new, leave = (given + held).chunk(4, -1)
             enter, forget, leave = enter.sigmoid(), forget.sigmoid(), leave.sigmoid()
             cell = forget * before[1] + enter * new.tanh()
-            hidden = leave * cell.tanh() + impulse
+            hidden = leave * cell.tanh()
+            hidden = hidden if isinstance(impulse, float) else hidden + impulse
             return {"hidden": hidden, "cell": cell, "input_gate": enter, "forget_gate": forget, "output_gate": leave}
         if self.kind == "gru":
             (reset, update, new), (own_reset, own_update, own_new) = given.chunk(3, -1), held.chunk(3, -1)
@@ -160,15 +161,16 @@ class Cell(Part):
 
     def step(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
         """One step: (rows, inputs) to the top layer's hidden (rows, size), and what to carry on."""
-        hidden: list[Carry] = []
-        for layer in range(self.layers):
-            if layer and self.dropout and self.training:
-                x = dropout(x, self.dropout)
-            before = tuple(piece[:, layer] for piece in carry)
-            now = self._layer(x, before, layer)
+        return self.climb(self._layer(x, tuple(piece[:, 0] for piece in carry), 0), carry)
+
+    def climb(self, now: Carry, carry: Carry) -> tuple[Tensor, Carry]:
+        """The rest of a step, from what its first layer made: all layers above."""
+        hidden = [now]
+        for layer in range(1, self.layers):
+            x = dropout(now[0], self.dropout) if self.dropout and self.training else now[0]
+            now = self._layer(x, tuple(piece[:, layer] for piece in carry), layer)
             hidden.append(now)
-            x = now[0]
-        return x, tuple(torch.stack(pieces, 1) for pieces in zip(*hidden, strict=True))
+        return now[0], tuple(torch.stack(pieces, 1) for pieces in zip(*hidden, strict=True))
 
     def step_openly(self, x: Tensor, carry: Carry, impulse: Tensor) -> tuple[Values, Carry]:
         """What `step` computes, with all that is inside: (rows, layers, size), and so is `impulse`."""
@@ -200,6 +202,34 @@ class Cell(Part):
         """Of the input, of the last hidden vector, and their biases; `back`: of the direction from the end."""
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         return [getattr(self.fused, f"{name}_l{layer}" + "_reverse" * back) for name in names]
+
+
+class Ahead:
+    """A cell that steps through inputs of which a part is known for all steps: what that says is computed at once.
+
+    One product of many rows costs less than many of few, forward and backward.
+    """
+
+    def __init__(self, cell: Cell, x: Tensor) -> None:
+        """`x`: the part that is known, (rows, time, …); it comes first in the cell's input."""
+        self.cell, known = cell, x.shape[-1]
+        weight, self.recurrent, bias, self.other = cell._weights(0)
+        self.rest = weight[:, known:]
+        # a GRU's reset gate stands between the two products; else they are one
+        self.joint = None if cell.kind == "gru" else torch.cat((self.rest, self.recurrent), 1)
+        self.given = iter(F.linear(x, weight[:, :known], bias).unbind(1))
+
+    def step(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
+        """The cell's own `step`, from the rest of its input."""
+        cell, before = self.cell, tuple(piece[:, 0] for piece in carry)
+        given, hidden = next(self.given), before[0]
+        if self.joint is None:
+            given, held = given + F.linear(x, self.rest), F.linear(hidden, self.recurrent, self.other)
+        else:
+            held = F.linear(torch.cat((x, hidden), -1), self.joint, self.other)
+        values = cell._tick(given.to(hidden.dtype), held.to(hidden.dtype), before)
+        now = tuple(values[name] for name in ("hidden", "cell")[: cell.pieces])
+        return cell.climb(now, carry)
 
 
 class Watched:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal, Self
 
 import torch
@@ -85,8 +86,8 @@ class ConvolutionalEmbedding(PictureEmbedding):
         super().__init__(spec, width)
         sizes = (spec.channels, *spec.between, width)
         self.layers = nn.ModuleList(
-            ConvolutionLayer(spec, *sizes[number : number + 2], pools=spec.is_pooled(number))
-            for number in range(spec.layers)
+            ConvolutionLayer(spec, inputs, outputs, spec.is_pooled(number))
+            for number, (inputs, outputs) in enumerate(pairwise(sizes))
         )
 
     def read(self, inputs: Tensor) -> Tensor:

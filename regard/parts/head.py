@@ -130,7 +130,7 @@ class Transformed(HeadSpec):
 class TransformedHead(Part):
     """norm(f(dense x)), as far as that is there."""
 
-    before = ("dense", "norm")
+    before: ClassVar[tuple[str, ...]] = ("dense", "norm")
 
     def __init__(self, spec: Transformed, width: int) -> None:
         super().__init__()

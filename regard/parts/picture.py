@@ -127,9 +127,13 @@ class PictureEmbedding(Embedding):
 
     def refit(self, name: str, weight: Tensor, other: Part) -> Tensor | None:
         """Learned positions of pictures of another size, interpolated."""
-        if name != "position" or not isinstance(other, PictureEmbedding) or self.grid.first != other.grid.first:
+        if not isinstance(other, PictureEmbedding) or self.grid.first != other.grid.first:
             return None
-        return interpolate_places(weight, other.grid, self.grid)
+        if name == "position":
+            return interpolate_places(weight, other.grid, self.grid)
+        if name == "position.table.weight" and len(weight) == other.grid.count:
+            return interpolate_places(weight[None], other.grid, self.grid)[0]
+        return None
 
     def measure(self, inputs: Tensor) -> tuple[int, int]:
         height, width, channels = self.spec.picture
@@ -145,7 +149,7 @@ class PictureEmbedding(Embedding):
 
     def forward(self, inputs: Tensor, view: View) -> Tensor:
         x = self.read(inputs)
-        front = [token.expand(len(x), -1, -1) for token in (self.first, self.second) if token is not None]
+        front = [token.expand(x.shape[0], -1, -1) for token in (self.first, self.second) if token is not None]
         if front:
             x = torch.cat((*front, x), 1)
         if isinstance(self.position, nn.Module):

@@ -38,6 +38,7 @@ FACTS = {
     "tokens": "count",
     "time": "seconds",
     "speed": "tokens a second",
+    "waiting for batches": "share",
     "peak memory": "bytes",
     "memory of a generated token": "bytes",
     "memory whatever the length": "bytes",
@@ -51,7 +52,7 @@ FACTS = {
     "changed": "date",
     "space on disk": "bytes",
 }
-NUMBERS = ("count", "seconds", "tokens a second", "bytes", "date")
+NUMBERS = ("count", "seconds", "tokens a second", "share", "bytes", "date")
 
 
 @dataclass
@@ -205,6 +206,7 @@ def _list_facts(
         "tokens": max((one for one in (last.get("tokens"), moment.get("tokens")) if is_number(one)), default=None),
         "time": max((one for one in (last.get("seconds"), moment.get("seconds")) if is_number(one)), default=None),
         "speed": account.curves.speed,
+        "waiting for batches": last.get("waiting"),
         "peak memory": find_peak_memory(entries),
         **_weigh_state(account),
         "data": state.get("data") or begun.get("data") or prepared.get("digest"),
@@ -223,9 +225,9 @@ def _list_facts(
 
 
 def _find_last(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the last entries say of tokens and seconds."""
+    """What the last entries say of tokens, seconds and waiting."""
     found: dict[str, Any] = {}
-    for name in ("tokens", "seconds"):
+    for name in ("tokens", "seconds", "waiting"):
         found[name] = next((entry[name] for entry in reversed(entries) if is_number(entry.get(name))), None)
     return found
 

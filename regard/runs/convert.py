@@ -11,7 +11,6 @@ from typing import Any
 import regard.hub.targets  # noqa: F401  enters every format
 from regard.core.model import Model
 from regard.core.spec import choose_kind
-from regard.data.lexicon import Lexicon
 from regard.errors import CheckpointError, RegardError
 from regard.host.files import write
 from regard.host.meter import SILENT, Meter
@@ -73,10 +72,8 @@ def keep(arrived: Imported, out: Path) -> Path:
     """A run that holds a model from elsewhere, so that every verb that takes a run takes it."""
     insist_on_free(out, "--out ANOTHER")
     plan = arrived.plan
-    files: dict[str, bytes] = {}
-    if arrived.tokenizers is not None:
-        files = Lexicon(arrived.tokenizers, arrived.labels, foreign=True).files()
-    files |= arrived.origin.entries()
+    lexicon = arrived.lexicon
+    files = ({} if lexicon is None else lexicon.files()) | arrived.origin.entries()
     settings = plan.settings.model_dump(mode="json")
     about = {"type": plan.kind, "class": plan.architecture, "settings": settings, "config": dict(plan.config)}
     state = {"moment": {"ranking": []}, "import": about, "plugins": note_plugins((), settings, plan.spec)}

@@ -72,8 +72,7 @@ def load_bundle(noun: str, where: Device = "auto") -> Bundle:
     """The model that a noun names, and what belongs to it."""
     if is_folder(Path(noun)):
         arrived = import_folder(Path(noun))
-        lexicon = None if arrived.tokenizers is None else Lexicon(arrived.tokenizers, arrived.labels, foreign=True)
-        plan = arrived.plan
+        lexicon, plan = arrived.lexicon, arrived.plan
         settings = plan.settings.model_dump(mode="json")
         arrived.model.spec.note_family(settings)
         return Bundle(arrived.model.to(device(where)), lexicon, None, None, plan.config, settings, arrived.origin)

@@ -85,11 +85,11 @@ def adopt(model: Model, origin: Bundle, lexicon: Lexicon) -> Fresh:
         there = given.get(name)
         if there is not None and there.shape == weight.shape:
             weight.copy_(there)
+        elif there is not None and (fitted := refit(model, name, there, origin.model)) is not None:
+            weight.copy_(fitted)
         elif there is not None and there.shape[1:] == weight.shape[1:] and len(there) < len(weight):
             weight[: len(there)].copy_(there)
             rows[name] = len(there)
-        elif there is not None and (fitted := refit(model, name, there, origin.model)) is not None:
-            weight.copy_(fitted)
         elif name.startswith("head.") or there is None:
             fresh.append(name)
         else:

@@ -44,7 +44,7 @@ def measure_agreement(texts: Sequence[str], references: References) -> dict[str,
         **ratio(right, ones).named("exact"),
         "distinct": len(set(texts)),  # captions that differ: a model that ignores its pictures has few
         "pictures": len(texts),
-        "signatures": {"bleu": signature, "cider": CIDER},
+        "signatures": {"bleu4": signature, "cider": CIDER},
     }
 
 
@@ -114,27 +114,27 @@ def count_grams(words: Sequence[str]) -> Counter[Gram]:
     return Counter(tuple(words[n : n + size]) for size in range(1, ORDERS + 1) for n in range(len(words) - size + 1))
 
 
-class Weights(list[dict[Gram, float]]):
+class GramWeights(list[dict[Gram, float]]):
     """What the n-grams of a text weigh, order by order."""
 
     bigrams = 0  # its length, as the published code takes it
 
 
-def _weigh(counts: Mapping[Gram, int], rarity: Mapping[Gram, float], unknown: float) -> Weights:
-    found = Weights({} for _ in range(ORDERS))
+def _weigh(counts: Mapping[Gram, int], rarity: Mapping[Gram, float], unknown: float) -> GramWeights:
+    found = GramWeights({} for _ in range(ORDERS))
     for gram, count in counts.items():
         found[len(gram) - 1][gram] = count * rarity.get(gram, unknown)
         found.bigrams += count if len(gram) == 2 else 0
     return found
 
 
-def _compare(text: Weights, reference: Weights) -> float:
+def _compare(text: GramWeights, reference: GramWeights) -> float:
     """The mean over the orders of a cosine whose matches are clipped, times a gaussian of the lengths' difference."""
     near = math.exp(-((text.bigrams - reference.bigrams) ** 2) / (2 * SIGMA**2))
     return near * sum(_cosines(text, reference)) / ORDERS
 
 
-def _cosines(text: Weights, reference: Weights) -> Iterator[float]:
+def _cosines(text: GramWeights, reference: GramWeights) -> Iterator[float]:
     for ours, theirs in zip(text, reference, strict=True):
         shared = sum(min(weight, theirs[gram]) * theirs[gram] for gram, weight in ours.items() if gram in theirs)
         sizes = math.hypot(*ours.values()) * math.hypot(*theirs.values())

@@ -10,6 +10,7 @@ from typing import Any
 from regard.core.model import Model, ModelSpec
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
+from regard.data.processor import read_processor
 from regard.decode.pipeline import Pipeline
 from regard.tasks.task import TaskSpec
 from regard.tasks.vector import MODULES
@@ -49,6 +50,12 @@ class Bundle:
         return self.task or infer_task(self.model.spec, self.config, self.origin)
 
 
+def infer_images(picture: tuple[int, int, int], origin: Origin | None) -> TaskSpec:
+    """Labelling pictures, which come to the model's size as its own files say."""
+    fit = read_processor(origin or Origin(), picture).fit
+    return TaskSpec.parse({"kind": "images", "size": picture[:2], "fit": fit})
+
+
 def infer_task(spec: ModelSpec, config: Mapping[str, Any], origin: Origin | None = None) -> TaskSpec:
     """What a model from elsewhere can do, by its make; a folder of sentence-transformers makes vectors."""
     head = None if spec.head is None else spec.head.answers
@@ -56,6 +63,8 @@ def infer_task(spec: ModelSpec, config: Mapping[str, Any], origin: Origin | None
         return TaskSpec.parse("embedding")
     if spec.encoder is not None and spec.decoder is not None:
         return TaskSpec.parse("translation")
+    if head == "classes" and spec.main.embedding.picture is not None:
+        return infer_images(spec.main.embedding.picture, origin)
     if spec.decoder is not None and head == "words":
         told = next((config[key] for key in CONTEXT if isinstance(config.get(key), int)), None)
         return TaskSpec.parse({"kind": "language"} | ({} if told is None else {"context": told}))

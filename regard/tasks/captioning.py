@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -120,7 +121,7 @@ class CaptioningTaskSpec(PictureTaskSpec):
         fit = fit or self.fit
         if self.encoder is None:
             return read_given(given, canvas, fit)
-        name = f"{given}: " if isinstance(given, str | bytes) and isinstance(given, str) else ""
+        name = f"{given}: " if isinstance(given, str | Path) else ""
         try:
             picture = shape_picture(given) if isinstance(given, np.ndarray) else read_picture(given)
             if picture.dtype == np.uint8:

@@ -30,6 +30,7 @@ class Step:
     seconds: float
     tokens_per_second: float
     costs: Mapping[str, float] = field(default_factory=dict)  # what parts of the model reported, by name, unweighted
+    waiting: float = 0.0  # the share of the time of all steps so far in which they waited for batches
 
 
 class Listener:
@@ -76,6 +77,7 @@ class Journal(Listener):
 
     def on_step(self, step: Step, moment: Moment) -> None:
         told = {name: value for name, value in asdict(step).items() if name != "costs" or value}
+        told["waiting"] = round(step.waiting, 6)
         told["progress"] = round(moment.progress(self.spec), 6)  # of its budget, which whoever follows can't know
         self.file.write(json.dumps({"event": "step"} | told) + "\n")
 

@@ -45,6 +45,8 @@ class Moment:
     clock: float = 0.0  # the same as the schedule counts it: an evaluation doesn't move it, and the end comes no later
     warm: Spent = field(default_factory=Spent)  # what the warm-up took; nothing: it isn't over, or there was none
     assessment: float = 0.0  # seconds that the last evaluation took
+    worked: float = 0.0  # seconds that all steps took, evaluations left out
+    waited: float = 0.0  # those of them in which a step waited for its batches
     evaluated: int = 0  # the last step that was
     stale: int = 0  # evaluations since the best one
     falls: int = 0  # of the rate, on a plateau
@@ -54,6 +56,11 @@ class Moment:
     @property
     def spent(self) -> Spent:
         return Spent(self.step, self.epoch + self.share, self.tokens, self.clock)
+
+    @property
+    def waiting(self) -> float:
+        """The share of the steps' time that went by waiting for batches."""
+        return self.waited / self.worked if self.worked else 0.0
 
     def progress(self, spec: TrainSpec) -> float:
         """The share of the budget that is used: 0 to 1, and past it by the last step."""

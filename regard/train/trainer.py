@@ -134,7 +134,7 @@ class Trainer:
         return "budget" if self.moment.progress(self.spec) >= 1 else None
 
     def _step(self, batches: Iterator[Place[Any]]) -> None:
-        lap = self.timer.read()
+        lap, asked = self.timer.read(), time.monotonic()
         places = list(islice(batches, self.spec.accumulate))
         moment, last, started = self.moment, places[-1], time.monotonic()
         self.model.train()
@@ -156,8 +156,10 @@ class Trainer:
         moment.tokens += tokens
         moment.epoch, moment.position, moment.share = last.epoch, last.position + 1, last.share
         moment.seconds, moment.clock = self.timer.read(), self.timer.advance(moment, lap)
-        speed = tokens / max(time.monotonic() - started, 1e-9)
-        step = Step(moment.step, loss, rate, gradient, moment.tokens, moment.seconds, speed, costs)
+        ended = time.monotonic()
+        moment.waited, moment.worked = moment.waited + started - asked, moment.worked + ended - asked
+        speed = tokens / max(ended - started, 1e-9)
+        step = Step(moment.step, loss, rate, gradient, moment.tokens, moment.seconds, speed, costs, moment.waiting)
         self._tell(lambda listener: listener.on_step(step, moment))
 
     def _backward(self, place: Place[Any], tokens: int) -> float:

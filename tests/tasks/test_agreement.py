@@ -107,7 +107,7 @@ def test_an_interval_holds_its_value_and_signatures_say_how() -> None:
     found = measure_agreement(ANSWERS, REFERENCES)
     for name in ("bleu1", "bleu2", "bleu3", "bleu4", "cider", "exact"):
         assert found[f"{name}_low"] <= found[name] <= found[f"{name}_high"]
-    assert "case:lc" in found["signatures"]["bleu"] and "nrefs:var" in found["signatures"]["bleu"]
+    assert "case:lc" in found["signatures"]["bleu4"] and "nrefs:var" in found["signatures"]["bleu4"]
     assert found["pictures"] == 3 and found["distinct"] == 3
 
 

@@ -46,7 +46,7 @@ def left(run: Run) -> dict[str, Any]:
     lines = history(run.folder / "metrics.jsonl")
     losses = [(line["step"], line["event"], line["loss"]) for line in lines]
     moment = newest.json("state")["moment"]
-    for name in ("seconds", "clock", "assessment"):
+    for name in ("seconds", "clock", "assessment", "worked", "waited"):
         del moment[name]  # by the clock
     del moment["warm"]["clock"]
     return {"step": newest.step, "files": files, "losses": losses, "moment": moment}

@@ -41,9 +41,6 @@ class EfficientNetLite(EncoderSpec):
     channels: Literal[320, 1280] = 1280
     """1280: the map that its classifier averages. 320: the one before the last layer, a quarter of the memory."""
 
-    def insist_installed(self) -> None:
-        find_weights()
-
     def map_pictures(self, pictures: Sequence[Picture]) -> list[Picture]:
         network = load_network()
         # one at a time: 20 ms a picture of 192 pixels, and 54 ms in batches of 16, which leave the processor's cache

@@ -17,9 +17,6 @@ class EncoderSpec(Spec):
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     home: ClassVar[str | None] = "task.encoder"
-    def insist_installed(self) -> None:
-        """Refuse where its weights aren't on this machine, with what to type."""
-        raise NotImplementedError
 
     def map_pictures(self, pictures: Sequence[Picture]) -> list[Picture]:
         """A map (height, width, channels) of float32 for each picture of RGB pixels, whatever its size."""

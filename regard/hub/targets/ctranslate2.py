@@ -137,11 +137,13 @@ def _mix(spec: StackSpec) -> Attention:
         raise RegardError(f"CTranslate2 has attention and feed-forwards, and here are {kinds}")
     if block.cross is not None and not isinstance(block.cross, Attention):
         raise RegardError(f"cross: CTranslate2 has attention there, and here is {block.cross.kind}")
-    if block.cross is not None and block.cross.hard:
-        raise RegardError("cross: CTranslate2 has soft weights, and here are hard ones")
-    if mix.window or mix.norm or mix.scale or mix.hard or block.place == "sandwich" or block.bare or not block.residual:
+    if block.cross is not None and (block.cross.hard or block.cross.temperature):
+        raise RegardError("cross: CTranslate2 has soft weights at one temperature, and here are others")
+    strange = mix.window or mix.norm or mix.scale or mix.hard or mix.temperature or not mix.itself
+    if strange or block.place not in ("pre", "post") or block.bare or not block.residual:
         raise RegardError(
-            "CTranslate2's plain blocks have no window, head norms, scale, hard weights or other order of norms"
+            "CTranslate2's plain blocks have no window, head norms, scale, temperature, hard weights, masked diagonal "
+            "or other order of norms"
         )
     return mix
 

@@ -138,6 +138,7 @@ export function formatFact(value, unit) {
   if (unit === "count") return value.toLocaleString("en");
   if (unit === "bytes") return formatBytes(value);
   if (unit === "seconds") return formatTime(value);
+  if (unit === "share") return `${(100 * value).toFixed(1)} %`;
   if (unit === "tokens a second") return `${Math.round(value).toLocaleString("en")} tokens/s`;
   if (unit === "date") return formatDate(value);
   return unit === "digest" ? String(value).slice(0, 12) : String(value);
