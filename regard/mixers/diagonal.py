@@ -24,7 +24,7 @@ from regard.core.mixer import Mixer
 from regard.core.spec import Size
 from regard.core.view import View
 from regard.parts.raster import History, PlaneMixer, PlaneSpec, list_groups, push, take_last
-from regard.parts.wave import Wave, run_diagonals, start_gates, tick
+from regard.parts.wave import run_diagonals, run_wave, start_gates, tick
 
 
 class Diagonal(PlaneSpec):
@@ -73,10 +73,9 @@ class DiagonalRecurrence(PlaneMixer):
         course = run_diagonals(height, columns)
         order, home = (index.to(x.device) for index in list_orders(height, columns))
         places = plane.flatten(1, 2).transpose(0, 1)  # (places, rows, …)
-        sorted_places = places.index_select(0, order).view(2, -1, places.shape[-1])
+        seen = places.index_select(0, order).unflatten(0, (2, -1))
         with torch.autocast(x.device.type, enabled=False):
-            given = torch.baddbmm(self.bias, sorted_places, self.matrix()).unflatten(1, (-1, rows))
-            hidden, cell = Wave.apply(given, self.recurrent, course)  # type: ignore[no-untyped-call]
+            hidden, cell = run_wave(seen, self.matrix(), self.bias, self.recurrent, course)
         ahead, back = hidden.flatten(0, 1).index_select(0, home).view(2, -1, *hidden.shape[2:])
         both = ahead + F.pad(back[:-columns], (0, 0, 0, 0, columns, 0))  # a row later
         return self.unfold(both.transpose(0, 1), x.shape[1]), hidden, cell

@@ -20,7 +20,7 @@ from regard.core.spec import Size
 from regard.core.view import View
 from regard.errors import SpecError
 from regard.parts.raster import History, PlaneMixer, PlaneSpec, list_groups, pick_places, push, take_last
-from regard.parts.wave import Wave, run_rows, start_gates, tick
+from regard.parts.wave import run_rows, run_wave, start_gates, tick
 
 
 class Row(PlaneSpec):
@@ -43,23 +43,23 @@ class RowRecurrence(PlaneMixer):
         super().__init__(spec)
         self.reach, self.size = spec.kernel // 2, spec.hidden or max(1, width // 2)
         inputs, states = self.channels * width, self.channels * self.size
-        self.input = nn.Parameter(torch.empty(4 * states, (self.reach + 1) * inputs))
+        self.input = nn.Parameter(torch.empty(1, (self.reach + 1) * inputs, 4 * states))
         self.recurrent = nn.Parameter(torch.empty(1, spec.kernel * states, 4 * states))
-        self.bias = nn.Parameter(torch.empty(4 * states))
+        self.bias = nn.Parameter(torch.empty(1, 1, 4 * states))
         self.output = Dense(self.size, width)
         self.width = width
         self.reset()
 
     def reset(self) -> None:
-        start_gates(self.input.mT[None], self.recurrent, self.bias)
+        start_gates(self.input, self.recurrent, self.bias)
 
     def matrix(self) -> Tensor:
         """The weights of the input, where a channel sees no later one of its place."""
         if self.channels == 1:
             return self.input
-        groups = list_groups(self.channels, self.size, self.width).repeat(4, 1).to(self.input)
+        groups = list_groups(self.channels, self.size, self.width).repeat(4, 1).mT.to(self.input)
         # places to the left are seen whole
-        return self.input * F.pad(groups, (self.reach * groups.shape[1], 0), value=1.0)
+        return self.input * F.pad(groups, (0, 0, self.reach * len(groups), 0), value=1.0)
 
     def leave(self, hidden: Tensor) -> Tensor:
         return self.output(hidden)
@@ -77,8 +77,8 @@ class RowRecurrence(PlaneMixer):
         shifted = [sides[:, :, shift : shift + columns] for shift in range(self.reach + 1)]
         seen = torch.cat(shifted, -1).flatten(1, 2).transpose(0, 1)  # (places, rows, …)
         with torch.autocast(x.device.type, enabled=False):
-            given = F.linear(seen.contiguous(), self.matrix(), self.bias)
-            hidden, cell = Wave.apply(given[None], self.recurrent, run_rows(height, columns, self.reach))  # type: ignore[no-untyped-call]
+            course = run_rows(height, columns, self.reach)
+            hidden, cell = run_wave(seen[None], self.matrix(), self.bias, self.recurrent, course)
         hidden, cell = hidden[0].transpose(0, 1), cell[0].transpose(0, 1)
         return self.unfold(hidden, x.shape[1]), hidden, cell
 
@@ -107,8 +107,8 @@ class RowRecurrence(PlaneMixer):
         across = range(-self.reach, self.reach + 1)
         above = [self.reach + shift if 0 <= column + shift < columns else None for shift in across]
         with torch.autocast(x.device.type, enabled=False):
-            given = F.linear(seen.to(self.input.dtype), self.matrix(), self.bias)
-            now, held = tick(given[None], pick_places(hidden, above)[None], self.recurrent, cell[None, :, 0])
+            given = torch.baddbmm(self.bias, seen.to(self.input.dtype)[None], self.matrix())
+            now, held = tick(given, pick_places(hidden, above)[None], self.recurrent, cell[None, :, 0])
         mine = now[0, :, channel * self.size : (channel + 1) * self.size]
         if channel < self.channels - 1:
             return mine, (inputs, hidden, cell)

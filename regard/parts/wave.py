@@ -74,51 +74,55 @@ def run_diagonals(rows: int, columns: int, mirrored: bool = False) -> Course:
 
 
 class Wave(torch.autograd.Function):
-    """i, f, o = σ(given + W [h of each tap]), g = tanh(…); c = f c' + i g; h = o tanh(c), c' the keeper's cell.
+    """i, f, o, s = σ(W [x; h of each tap] + b), g = 2s - 1; c = f c' + i g; h = o tanh(c), c' the keeper's cell.
 
-    `given`: what the input says to the gates i, f, o and g, (directions, places, batch, 4 · size). `weight`:
-    (directions, taps · size, 4 · size). What comes out is h and c, (directions, places, batch, size).
+    x: what places see, (directions, places, batch, inputs). `weight`: (directions, inputs + taps · size, 4 · size).
+    What comes out is h and c, (directions, places, batch, size). An LSTM's g is tanh(a), and that is 2 σ(2a) - 1, so
+    whoever calls doubles the weights of g: one sigmoid over all that lies side by side takes half of the time of a tanh
+    over a quarter of it. What is kept for the backward pass is most of the cost, so there is no more than it needs.
     """
 
     @staticmethod
-    def forward(ctx: Any, given: Tensor, weight: Tensor, course: Course) -> tuple[Tensor, Tensor]:
-        directions, places, batch, size = *given.shape[:3], given.shape[3] // 4
-        gates = torch.empty_like(given, memory_format=torch.contiguous_format)
-        heard = given.new_zeros(directions, places, batch, weight.shape[1])
-        hidden, cell, shown = (given.new_empty(directions, places, batch, size) for _ in range(3))
-        sizes = course.sizes
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, course: Course) -> tuple[Tensor, Tensor]:
+        directions, places, batch, inputs = x.shape
+        size, sizes = weight.shape[-1] // 4, course.sizes
+        heard = x.new_empty(directions, places, batch, weight.shape[1])
+        heard[..., :inputs] = x
+        gates = x.new_empty(directions, places, batch, 4 * size)
+        hidden, cell, shown, fresh = (x.new_empty(directions, places, batch, size) for _ in range(4))
         flat = [batch * count for count in sizes]
-        inputs, sums, sources = (x.flatten(1, 2).split(flat, 1) for x in (given, gates, heard))
-        smooth, fresh = gates[..., : 3 * size].split(sizes, 1), gates[..., 3 * size :].split(sizes, 1)
-        enter, forget, leave = (part.split(sizes, 1) for part in gates[..., : 3 * size].chunk(3, -1))
-        taps = [part.split(sizes, 1) for part in heard.split(size, -1)]
-        hiddens, cells, shows = (x.split(sizes, 1) for x in (hidden, cell, shown))
-        for front in range(len(sizes)):
-            torch.baddbmm(inputs[front], sources[front], weight, out=sums[front])
-            smooth[front].sigmoid_()
-            fresh[front].tanh_()
+        sources, sums = (part.flatten(1, 2).split(flat, 1) for part in (heard, gates))
+        enter, forget, leave, half = (part.split(sizes, 1) for part in gates.chunk(4, -1))
+        taps = [part.split(sizes, 1) for part in heard[..., inputs:].split(size, -1)]
+        hiddens, cells, shows, news = (part.split(sizes, 1) for part in (hidden, cell, shown, fresh))
+        for front, count in enumerate(sizes):
+            for tap, part in zip(course.taps[front], taps, strict=True):
+                if tap.count < count:
+                    part[front][:, : tap.target].zero_()
+                    part[front][:, tap.target + tap.count :].zero_()
+                if tap.count:
+                    part[front][:, tap.hears].copy_(hiddens[front - 1][:, tap.heard])
+            torch.baddbmm(bias, sources[front], weight, out=sums[front]).sigmoid_()
+            new = torch.mul(half[front], 2, out=news[front]).sub_(1)
             now = cells[front]
             keeper = course.taps[front][course.keeper]
-            if keeper.count < sizes[front]:
+            if keeper.count < count:
                 now.zero_()
             if keeper.count:
                 kept = cells[front - 1][:, keeper.heard]
                 torch.mul(forget[front][:, keeper.hears], kept, out=now[:, keeper.hears])
-            now.addcmul_(enter[front], fresh[front])
-            torch.tanh(now, out=shows[front])
-            torch.mul(leave[front], shows[front], out=hiddens[front])
-            if front + 1 < len(sizes):
-                for tap, part in zip(course.taps[front + 1], taps, strict=True):
-                    part[front + 1][:, tap.hears].copy_(hiddens[front][:, tap.heard])
+            now.addcmul_(enter[front], new)
+            seen = torch.mul(now, 2, out=shows[front]).sigmoid_().mul_(2).sub_(1)  # tanh
+            torch.mul(leave[front], seen, out=hiddens[front])
         ctx.course = course
-        ctx.save_for_backward(weight, gates, heard, cell, shown)
+        ctx.save_for_backward(weight, gates, heard, cell, shown, fresh)
         ctx.set_materialize_grads(False)  # the cell is read only where a state goes on
         return hidden, cell
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor | None, after: Tensor | None) -> tuple[Tensor, Tensor, None]:  # type: ignore[override]
-        weight, gates, heard, cell, shown = ctx.saved_tensors
+    def backward(ctx: Any, slope: Tensor | None, after: Tensor | None) -> tuple[Tensor, Tensor, Tensor, None]:  # type: ignore[override]
+        weight, gates, heard, cell, shown, fresh = ctx.saved_tensors
         course: Course = ctx.course
         batch, size, sizes = gates.shape[2], cell.shape[-1], course.sizes
         # what later places say is added to these
@@ -127,19 +131,19 @@ class Wave(torch.autograd.Function):
             for x in (slope, after)
         )
         found = torch.empty_like(gates)
-        back = weight.mT.contiguous()
+        inputs = weight.shape[1] - len(course.taps[0]) * size
+        back = weight.mT[..., inputs:].contiguous()
         flat = [batch * count for count in sizes]
-        sums = found.flatten(1, 2).split(flat, 1)
-        enter, forget, leave, fresh = (part.split(sizes, 1) for part in gates.chunk(4, -1))
-        at_enter, at_forget, at_leave, at_fresh = (part.split(sizes, 1) for part in found.chunk(4, -1))
-        smooth, at_smooth = (x[..., : 3 * size].split(sizes, 1) for x in (gates, found))
-        slopes, cells, shows, carries = (x.split(sizes, 1) for x in (slope, cell, shown, carried))
+        smooth, sums = (x.flatten(1, 2).split(flat, 1) for x in (gates, found))
+        enter, forget, leave, _ = (part.split(sizes, 1) for part in gates.chunk(4, -1))
+        at_enter, at_forget, at_leave, at_half = (part.split(sizes, 1) for part in found.chunk(4, -1))
+        slopes, cells, shows, news, carries = (x.split(sizes, 1) for x in (slope, cell, shown, fresh, carried))
         for front in reversed(range(len(sizes))):
             here, now, seen = slopes[front], carries[front], shows[front]
             torch.mul(here, seen, out=at_leave[front])
             now.add_(torch.ops.aten.tanh_backward(here * leave[front], seen))
-            torch.mul(now, fresh[front], out=at_enter[front])
-            torch.mul(now, enter[front], out=at_fresh[front])
+            torch.mul(now, news[front], out=at_enter[front])
+            torch.mul(now, enter[front], out=at_half[front]).mul_(2)
             keeper = course.taps[front][course.keeper]
             if keeper.count < sizes[front]:
                 at_forget[front].zero_()
@@ -147,13 +151,23 @@ class Wave(torch.autograd.Function):
                 mine = now[:, keeper.hears]
                 torch.mul(mine, cells[front - 1][:, keeper.heard], out=at_forget[front][:, keeper.hears])
                 carries[front - 1][:, keeper.heard].addcmul_(mine, forget[front][:, keeper.hears])
-            torch.ops.aten.sigmoid_backward(at_smooth[front], smooth[front], grad_input=at_smooth[front])
-            torch.ops.aten.tanh_backward(at_fresh[front], fresh[front], grad_input=at_fresh[front])
+            torch.ops.aten.sigmoid_backward(sums[front], smooth[front], grad_input=sums[front])
             if front:
                 said = torch.bmm(sums[front], back).unflatten(1, (sizes[front], batch))
                 for tap, part in zip(course.taps[front], said.split(size, -1), strict=True):
                     slopes[front - 1][:, tap.heard].add_(part[:, tap.hears])
-        return found, heard.flatten(1, 2).mT @ found.flatten(1, 2), None
+        flow = found.flatten(1, 2)  # (directions, places · batch, 4 · size)
+        to_input = (flow @ weight[:, :inputs].mT).unflatten(1, gates.shape[1:3])
+        return to_input, heard.flatten(1, 2).mT @ flow, flow.sum(1, keepdim=True), None
+
+
+def run_wave(seen: Tensor, weight: Tensor, bias: Tensor, recurrent: Tensor, course: Course) -> tuple[Tensor, Tensor]:
+    """A wave over what places see, (directions, places, batch, inputs), in their order: hidden vectors and cells."""
+    size = weight.shape[-1] // 4
+    twice = weight.new_ones(4 * size)
+    twice[3 * size :] = 2.0  # see `Wave`
+    both = torch.cat((weight, recurrent), 1) * twice
+    return Wave.apply(seen, both, bias * twice, course)  # type: ignore[no-untyped-call, no-any-return]
 
 
 def tick(given: Tensor, heard: Tensor, weight: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
