@@ -1,18 +1,25 @@
-"""Verbs that answer texts: filling in, classifying and tagging."""
+"""Verbs that answer texts, and pictures: filling in, classifying and tagging."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
 from regard.cli.arguments import JSON, RUN, verb
-from regard.cli.texts import FILE, TEXTS, GivenText, Manner, answer_texts, choose_source
+from regard.cli.pictures import WINDOW as PICTURES
+from regard.cli.pictures import PictureFile, PictureSource, choose_pictures
+from regard.cli.texts import FILE, TEXTS, GivenText, Manner, TextSource, answer_each, answer_texts, choose_source
+from regard.core.hint import suggest
+from regard.errors import SpecError
 from regard.host.machine import give_way
 
 if TYPE_CHECKING:
+    from regard.data.picture import Fit
     from regard.decode.filler import Filled
+    from regard.decode.pipeline import Pipeline
     from regard.tasks.verdict import Verdict
 
 
@@ -50,13 +57,40 @@ def fill(
 
 @verb("Ask a model")
 @give_way()
-def classify(run: RUN, texts: TEXTS = None, files: FILE = None, as_json: JSON = False) -> None:
-    """Label texts; a tab divides the two texts of a pair."""
-    source = choose_source(texts, files)
-    from regard.runs.load import load_as
+def classify(
+    run: RUN,
+    given: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT|PICTURE",
+            help="A text, or several; for a run that learned from pictures, files, folders or archives of pictures. "
+            "Without any, the lines of standard input are texts.",
+        ),
+    ] = None,
+    files: FILE = None,
+    best: Annotated[int | None, typer.Option(metavar="N", help="The number of labels for each. [1]", min=1)] = None,
+    fit: Annotated[
+        str | None,
+        typer.Option(metavar="HOW", help="Pictures of another size: resize, crop or pad. [as it was trained]"),
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Label texts, of which a tab divides the two of a pair; or pictures, whole folders and archives of them too."""
+    from regard.runs.load import load
+
+    pipeline = load(run)
+    if pipeline.reads == "pictures":
+        return classify_pictures(pipeline, run, choose_pictures(given, files), choose_fit(fit), best, as_json)
+    if fit is not None:
+        raise SpecError(f"--fit {fit}: is for pictures, and {run} reads texts", "leave --fit out")
+    return classify_texts(pipeline, run, choose_source(given, files), best, as_json)
+
+
+def classify_texts(pipeline: Pipeline, run: str, source: TextSource, best: int | None, as_json: bool) -> None:
+    from regard.runs.load import insist_on_kind
     from regard.tasks.classification import Classifier
 
-    classifier = load_as(run, Classifier, "only one that learned labels classifies")
+    classifier = insist_on_kind(pipeline, run, Classifier, "only one that learned labels classifies")
 
     def ask(lines: list[str]) -> list[Verdict]:
         return classifier.classify_all(
@@ -65,13 +99,57 @@ def classify(run: RUN, texts: TEXTS = None, files: FILE = None, as_json: JSON = 
 
     def show(text: GivenText, verdict: Verdict) -> None:
         if as_json:
-            return print_json({"text": text.text, **vars(verdict)})
+            return print_json({"text": text.text, **describe_verdict(verdict, best)})
         told = verdict.probabilities or verdict.scores
         names = verdict.labels if classifier.output == "sigmoid" and len(told) > 1 else [verdict.label]
         names = list(told) if classifier.output == "none" else names
-        print(f"{','.join(names)}\t{','.join(f'{told[name]:.4f}' for name in names)}\t{text.text}")
+        print_verdict({name: told[name] for name in names} if best is None else verdict.rank(best), text)
 
     answer_texts(source, "classifying", ask, show, Manner(as_json, "text", {"label": None}))
+
+
+def classify_pictures(
+    pipeline: Pipeline, run: str, source: PictureSource, fit: Fit | None, best: int | None, as_json: bool
+) -> None:
+    from regard.runs.load import insist_on_kind
+    from regard.tasks.images import ImageClassifier
+
+    classifier = insist_on_kind(pipeline, run, ImageClassifier, "only one that learned labels classifies")
+
+    def ask(files: list[PictureFile]) -> list[Verdict]:
+        return classifier.classify([file.content for file in files], fit)
+
+    def show(file: PictureFile, verdict: Verdict) -> None:
+        if as_json:
+            return print_json({"picture": file.place, **describe_verdict(verdict, best)})
+        print_verdict(verdict.rank(best or 1), file)
+
+    manner = Manner(as_json, "picture", {"label": None})
+    answer_each(source, "classifying", ask, show, manner, PICTURES)
+
+
+def choose_fit(word: str | None) -> Fit | None:
+    """How pictures come to a model's size, by its name."""
+    from regard.data.picture import Fit
+
+    known = get_args(Fit)
+    if word is not None and word not in known:
+        raise SpecError(f"--fit {word}: no way to fit a picture{suggest(word, known)}")
+    return cast("Fit | None", word)
+
+
+def describe_verdict(verdict: Verdict, best: int | None) -> dict[str, Any]:
+    """A verdict as plain data; of its labels only the best, if so many are wanted."""
+    told = vars(verdict)
+    if best is None:
+        return told
+    kept = verdict.rank(best)
+    parts = ("probabilities", "scores")
+    return told | {name: {label: told[name][label] for label in kept if label in told[name]} for name in parts}
+
+
+def print_verdict(told: Mapping[str, float], given: GivenText) -> None:
+    print(f"{','.join(told)}\t{','.join(f'{share:.4f}' for share in told.values())}\t{given.text}")
 
 
 @verb("Ask a model")

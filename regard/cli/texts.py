@@ -1,4 +1,4 @@
-"""Where texts come from, and how they are answered: one manner for every verb that answers texts.
+"""Where texts come from, and how they are answered: one manner for every verb that answers texts, or pictures.
 
 Texts are typed (`regard translate RUN "I like the green cat."`), or they are the lines of files (`--file`), or of
 standard input. They are read and answered a window at a time, so a file of any length will do; answers come in the
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
 
@@ -24,6 +24,9 @@ from regard.errors import InputError, RegardError, SpecError, warn
 from regard.host.meter import SILENT
 
 T = TypeVar("T")
+G = TypeVar("G", bound="GivenText")
+G_co = TypeVar("G_co", bound="GivenText", covariant=True)
+Item = TypeVar("Item")
 
 WINDOW = 512  # texts that are read, sorted and answered together
 TOLD = 20  # texts without an answer that are told one by one
@@ -49,12 +52,32 @@ class GivenText:
     fault: str = ""  # why it can't be read, if it can't
 
 
+class Source(Protocol[G_co]):
+    """What is to be answered, one after the other."""
+
+    noun: str  # what they are called together
+
+    def __iter__(self) -> Iterator[G_co]: ...
+
+    @property
+    def live(self) -> bool:
+        """Whether a person types them, and waits for each answer."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one only, so that what is wrong with it is all there is to say."""
+
+    def count(self) -> int | None:
+        """How many there are, where one can look without using them up."""
+
+
 @dataclass
 class TextSource:
     """Texts that were typed, then the lines of files; `-` is standard input."""
 
     typed: Sequence[str]
     files: Sequence[str]
+    noun: str = "texts"
 
     def __iter__(self) -> Iterator[GivenText]:
         for number, text in enumerate(self.typed, 1):
@@ -77,11 +100,13 @@ class TextSource:
 
     @property
     def live(self) -> bool:
-        """Whether a person types the lines, and waits for each answer."""
         return "-" in self.files and sys.stdin.isatty()
 
+    @property
+    def alone(self) -> bool:
+        return len(self.typed) == 1 and not self.files
+
     def count(self) -> int | None:
-        """How many texts there are, where one can look without using them up."""
         if not all(os.path.isfile(name) for name in self.files):  # a pipe can be read once
             return None
         from regard.data.lines import rows
@@ -140,55 +165,67 @@ def answer_texts(
 
     `what`: what progress calls it. `quiet`: answers aren't written to standard output, so progress is always shown.
     """
+    return answer_each(source, what, lambda group: ask([each.text for each in group]), show, manner, window, quiet)
+
+
+def answer_each(
+    source: Source[G],
+    what: str,
+    ask: Callable[[list[G]], Sequence[T]],
+    show: Callable[[G, T], None],
+    manner: Manner,
+    window: int = WINDOW,
+    quiet: bool = False,
+) -> int:
+    """The same for whatever has a place and may have a fault."""
     faults: list[tuple[GivenText, RegardError]] = []
     seen = not quiet and sys.stdout.isatty()  # then the answers themselves are the progress
-    alone = len(source.typed) == 1 and not source.files and not manner.json
-    texts, count = iter(source), 0
+    alone = source.alone and not manner.json
+    given, count = iter(source), 0
     with (SILENT if seen else ProgressMeter()).watch(what, None if seen else source.count()) as advance:
-        while group := list(islice(texts, 1 if source.live else window)):
+        while group := list(islice(given, 1 if source.live else window)):
             count += len(group)
-            asked = [text.text for text in group if text.text.strip() and not text.fault]
-            answers = iter(ask_each(ask, asked))
-            for text in group:
-                found = None if text.fault or not text.text.strip() else next(answers)
-                found = InputError(text.fault) if text.fault else found
+            answers = iter(ask_each(ask, [each for each in group if each.text.strip() and not each.fault]))
+            for each in group:
+                found = None if each.fault or not each.text.strip() else next(answers)
+                found = InputError(each.fault) if each.fault else found
                 if isinstance(found, RegardError):
                     if alone:
                         raise found
-                    faults.append((text, found))
-                    tell_fault(text, found, len(faults))
-                    manner.leave_blank(text, found.message)
+                    faults.append((each, found))
+                    tell_fault(each, found, len(faults))
+                    manner.leave_blank(each, found.message)
                 elif found is not None:
-                    show(text, found)
+                    show(each, found)
                 else:
-                    manner.leave_blank(text)
+                    manner.leave_blank(each)
                 advance()
             sys.stdout.flush()
     if faults:
-        raise summarise(faults)
+        raise summarise(faults, source.noun)
     return count
 
 
-def ask_each(ask: Callable[[list[str]], Sequence[T]], texts: list[str]) -> list[T | InputError]:
-    """The answer of each text, or what is wrong with it: what fails together is asked again in halves."""
-    if not texts:
+def ask_each(ask: Callable[[list[Item]], Sequence[T]], given: list[Item]) -> list[T | InputError]:
+    """The answer of each, or what is wrong with it: what fails together is asked again in halves."""
+    if not given:
         return []
     try:
-        return list(ask(texts))
+        return list(ask(given))
     except InputError as error:
-        if len(texts) == 1:
+        if len(given) == 1:
             return [error]
-    middle = len(texts) // 2
-    return [*ask_each(ask, texts[:middle]), *ask_each(ask, texts[middle:])]
+    middle = len(given) // 2
+    return [*ask_each(ask, given[:middle]), *ask_each(ask, given[middle:])]
 
 
-def tell_fault(text: GivenText, error: RegardError, number: int) -> None:
-    """Say which text has no answer, as it comes; of very many only the first."""
+def tell_fault(given: GivenText, error: RegardError, number: int) -> None:
+    """Say which has no answer, as it comes; of very many only the first."""
     if number <= TOLD:
-        print(f"regard: {text.place}: {error.message}", file=sys.stderr)
+        print(f"regard: {given.place}: {error.message}", file=sys.stderr)
 
 
-def summarise(faults: Sequence[tuple[GivenText, RegardError]]) -> InputError:
+def summarise(faults: Sequence[tuple[GivenText, RegardError]], noun: str = "texts") -> InputError:
     """What there is to say at the end."""
-    places = ", ".join(text.place for text, _ in faults[:10]) + (", …" if len(faults) > 10 else "")
-    return InputError(f"no answer for {len(faults)} of the texts: {places}", faults[0][1].hint)
+    places = ", ".join(given.place for given, _ in faults[:10]) + (", …" if len(faults) > 10 else "")
+    return InputError(f"no answer for {len(faults)} of the {noun}: {places}", faults[0][1].hint)

@@ -12,15 +12,18 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Protocol, Self
 
 from regard.data.log import Log, Unusable
 from regard.data.packing import CLUTTER, DAMAGE, LONGEST_MAGIC, DamagedFile, recognise
+from regard.data.picture import FILES
 from regard.data.source import list_folder, open_bytes, split_member
 from regard.errors import DataError
 
 LARGEST = 2**28  # bytes of one picture's file
+BREAKS = (DamagedFile, tarfile.TarError, EOFError)  # what a tar raises that can't be read on
 BLOCK = 512  # bytes of a tar archive's header
 
 
@@ -105,19 +108,34 @@ class TarGallery:
 
     def __init__(self, path: str, below: str) -> None:
         self.path, self.below = path, below
+        self.broken = False
 
     def walk(self, log: Log) -> Iterator[Leaf]:
         """Every file in the order of the archive; where it is damaged, the log says so, and that is the end."""
         last = self.path
         try:
             with open_bytes(self.path) as stream, tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
-                while (header := _next_header(archive)) is not None:
+                while not self.broken and (header := _next_header(archive)) is not None:
                     last = f"{self.path}:{header.name}"
                     if header.isreg() and _is_inside(header.name, self.below):
-                        yield Leaf(header.name, last, lambda at=header: _read_member(archive, at))  # type: ignore[misc]
-        except (DamagedFile, tarfile.TarError, EOFError) as error:
-            told = str(error) if isinstance(error, DamagedFile) else f"damaged tar: {error}"
-            log.skip(last, f"{told}; nothing behind it can be read")
+                        yield Leaf(header.name, last, partial(self._read, archive, header))
+        except BREAKS as error:
+            log.skip(last, _explain(error))
+
+    def _read(self, archive: tarfile.TarFile, header: tarfile.TarInfo) -> bytes:
+        if header.size > LARGEST:
+            raise Unusable(f"too many bytes: {header.size:,}, and {LARGEST:,} are the most")
+        member = archive.extractfile(header)
+        try:
+            return b"" if member is None else member.read()
+        except BREAKS as error:
+            self.broken = True
+            raise Unusable(_explain(error)) from None
+
+
+def _explain(error: Exception) -> str:
+    told = str(error) if isinstance(error, DamagedFile) else f"damaged tar: {error}"
+    return f"{told}; nothing behind it can be read"
 
 
 class _Header(tarfile.TarInfo):
@@ -127,16 +145,16 @@ class _Header(tarfile.TarInfo):
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         found = super().frombuf(buf, encoding, errors)
         if found.size < 0:
-            raise tarfile.InvalidHeaderError("a size below zero")
+            raise tarfile.ReadError("a size below zero")
         return found
 
     @classmethod
     def fromtarfile(cls, tarfile_: tarfile.TarFile) -> Self:
         try:
             return super().fromtarfile(tarfile_)
-        except tarfile.EOFHeaderError:  # two blocks of zeros: an archive's proper end
-            raise
         except tarfile.HeaderError as error:
+            if type(error).__name__ == "EOFHeaderError":  # a block of zeros: an archive's proper end
+                raise
             # the library takes this for the end as well, so that half an archive would look like a whole one
             raise tarfile.ReadError(str(error) or "it ends before its end") from None
 
@@ -145,13 +163,6 @@ def _next_header(archive: tarfile.TarFile) -> tarfile.TarInfo | None:
     header = archive.next()
     archive.members.clear()  # type: ignore[attr-defined]  # which would grow with the archive
     return header
-
-
-def _read_member(archive: tarfile.TarFile, header: tarfile.TarInfo) -> bytes:
-    if header.size > LARGEST:
-        raise Unusable(f"too many bytes: {header.size:,}, and {LARGEST:,} are the most")
-    member = archive.extractfile(header)
-    return b"" if member is None else member.read()
 
 
 def _read_file(path: Path) -> bytes:
@@ -191,8 +202,11 @@ def open_gallery(path: str) -> Iterator[Gallery]:
                 yield ZipGallery(archive, place, below)
         except zipfile.BadZipFile as error:
             raise DataError(f"{place}: damaged zip: {error}", "check that the file is whole") from None
-    else:
+    elif place.lower().endswith(FILES):
         yield FileGallery([place])
+    else:
+        hint = "kind: idx, cifar or numpy, for files that hold many pictures"
+        raise DataError(f"{place}: neither a picture nor a folder, a zip or a tar of them", hint)
 
 
 def tell_archive(path: str) -> str:
@@ -204,8 +218,8 @@ def tell_archive(path: str) -> str:
             return "zip"
         with open_bytes(path) as stream:
             return "tar" if stream.peek(BLOCK)[257:262] == b"ustar" or _is_old_tar(stream.read(BLOCK)) else ""
-    except DamagedFile:
-        return ""
+    except DamagedFile as error:
+        raise DataError(f"{path}: {error}", "check that the file is whole") from None
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}", "check the path") from None
 

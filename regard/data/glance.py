@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from regard.data.array import describe as describe_array
 from regard.data.prepared import Prepared
 from regard.data.sample import FormSpec, Sample
 from regard.data.survey import LengthCount
@@ -82,6 +83,8 @@ def show_sample(sample: Sample, form: str) -> str:
 
 def flatten(value: object) -> str:
     """A value on one line; its beginning, since it may be a book."""
+    if isinstance(value, np.ndarray):
+        return describe_array(value)
     text = " ".join(map(str, value[:WIDTH])) if isinstance(value, list) else str(value)[: 4 * WIDTH]
     return " ".join(text.split())
 

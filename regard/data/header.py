@@ -18,7 +18,7 @@ from regard.errors import Doubt
 COLUMNS = """text texts sentence sentences content review reviews comment message question query document title body
     input utterance tweet phrase premise hypothesis source src target tgt translation word words token tokens form
     label labels class classes category categories sentiment polarity gold tag tags pos upos xpos ner chunk score
-    rating stars emotion intent topic output answer"""
+    rating stars emotion intent topic output answer picture image filename caption captions"""
 LANGUAGES = """ar bg bn ca cs da de el en es et fa fi fr ga gl he hi hr hu id is it ja ko lt lv mk ms mt nb nl nn no pl
     pt ro ru sk sl sq sr sv sw ta th tr uk ur vi zh ara ces deu eng fra fre ger ita jpn nld pol por rus spa zho
     english french german spanish italian portuguese dutch russian chinese japanese korean arabic polish czech
@@ -44,9 +44,19 @@ USUAL = {
     "label": "label labels class category sentiment polarity gold stars rating score emotion intent topic tag target",
     "words": "words tokens word token form",
     "tags": "tags upos xpos ner pos chunk tag labels label",
+    "picture": "picture image img file filename path name photo id",
+    "texts": "texts captions caption text sentences sentence comment description raw",
 }
 WORD = re.compile(r"[^\W\d][\w .#/-]{0,29}")  # what a column may be called
-WANTED = {"pairs": ("source", "target"), "documents": ("text",), "labels": ("text", "label"), "tags": ("words", "tags")}
+WANTED = {
+    "pairs": ("source", "target"),
+    "documents": ("text",),
+    "labels": ("text", "label"),
+    "tags": ("words", "tags"),
+    "images": ("picture", "label"),
+    "captions": ("picture", "texts"),
+    "pictures": ("picture",),
+}
 EARLY = 1000  # samples after which labels are counted first, so that a mistake in a large file is told soon
 FEW = 20  # samples that say nothing about how many labels there are
 SOME = 50  # samples among which a label is rarely alone

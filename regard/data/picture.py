@@ -153,7 +153,7 @@ def decode_map(content: bytes, most: int = MOST) -> Picture:
     """A map of features, or a picture, from the bytes of a `.npy` file: (height, width, channels)."""
     try:
         found = np.load(io.BytesIO(content), allow_pickle=False)
-    except DAMAGE as error:
+    except (*DAMAGE, MemoryError) as error:  # a header may tell of more numbers than any memory holds
         raise Unusable(f"damaged array: {error}") from None
     return shape_picture(found, most)
 

@@ -24,6 +24,9 @@ class Receipt:
     wants: Wants
     first: dict[str, Picture] = field(default_factory=dict)  # by field: an array of none of them, as a shape and a type
 
+    def __post_init__(self) -> None:
+        self.pictures = FormSpec.parse(self.form).list_pictures()
+
     @property
     def form(self) -> Form:
         return self.wants.form
@@ -41,7 +44,7 @@ class Receipt:
 
     def _compare(self, sample: Sample) -> None:
         """Insist that all pictures are like the first one."""
-        for name in FormSpec.parse(self.form).list_pictures():
+        for name in self.pictures:
             picture = sample[name]
             first = self.first.setdefault(name, np.empty((0, *picture.shape), picture.dtype))
             _insist_alike(picture, first)

@@ -60,6 +60,7 @@ class FormSpec(Spec):
     aligned: ClassVar[tuple[str, ...]] = ()  # the fields that are equally long
     asks: ClassVar[tuple[str, ...]] = ()  # the fields that a model is given, where others are what it must answer
     trimmed: ClassVar[bool] = True  # whether spaces around a text are no part of it
+    spaced: ClassVar[bool] = True  # whether a text in the place of a list is words that spaces divide
     loose: ClassVar[bool] = False  # whether a number will do for a text, as it does for a label
 
     def find_fault(self, sample: Any) -> str:
@@ -164,6 +165,7 @@ class ImageForm(FormSpec):
 class CaptionForm(FormSpec):
     kind: Literal["captions"] = "captions"
     holds: ClassVar[Mapping[str, Field]] = {"picture": PICTURE, "texts": TEXTS}
+    spaced: ClassVar[bool] = False
     asks: ClassVar[tuple[str, ...]] = ("picture",)
 
 

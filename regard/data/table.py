@@ -11,20 +11,24 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import model_validator
 
+from regard.core.spec import FileName
 from regard.data.header import check_labels, check_tags, guess_fields, spell_settings
+from regard.data.illustration import Illustration
 from regard.data.lines import clean
 from regard.data.log import Log
+from regard.data.picture import MOST, Pixels
 from regard.data.reader import Key, ReaderSpec, choose_reader
 from regard.data.sample import TEXTS, Form, FormSpec, Sample
-from regard.data.source import Paths
+from regard.data.source import Paths, place_in, split_member
 from regard.errors import DataError, Doubt
 
-FIELDS = ("source", "target", "text", "second", "label", "words", "tags")
+FIELDS = ("source", "target", "text", "second", "label", "words", "tags", "picture", "texts")
 AHEAD = 100  # rows that are looked at before the first is used
 SHOWN = 30  # fields that a message lists
 TASKS = {"labels": "classification", "tags": "tagging", "pairs": "translation"}  # what mostly learns from such samples
@@ -145,7 +149,7 @@ def as_texts(value: Any, loose: bool) -> list[str] | None:
 class TableReader(ReaderSpec):
     """Rows of named or numbered cells. What isn't told is looked for by its own name, or in the first columns."""
 
-    gives: ClassVar[tuple[Form, ...]] = ("pairs", "documents", "labels", "tags")
+    gives: ClassVar[tuple[Form, ...]] = ("pairs", "documents", "labels", "tags", "images", "captions", "pictures")
     path: Paths
     source: Key | None = None
     """The column of the source text, by name or by number from 0; unless given, `source`, or the first."""
@@ -161,6 +165,13 @@ class TableReader(ReaderSpec):
     """The column of a sentence's words, a list or a text that spaces divide; unless given, `words`, or the first."""
     tags: Key | None = None
     """The column of its tags, one for each word; unless given, `tags`, or the second."""
+    picture: Key | None = None
+    """The column of a picture's file; unless given, `picture`, or the first."""
+    texts: Key | None = None
+    """The column of a caption, or of a list of them; rows of one picture are one sample. Unless given, `texts`."""
+    pictures: FileName | None = None
+    """Pictures lie here: a folder, a zip or a tar; unless given, beside the table."""
+    pixels: Pixels = MOST
     many: bool = False
     """Nearly every text may have a label of its own, or there may be more tags than words; else that is refused."""
 
@@ -182,8 +193,13 @@ class TableReader(ReaderSpec):
 
     def forms(self) -> tuple[Form, ...]:
         """Those that have a place for every column that is named."""
-        told = set(self.told())
-        return tuple(form for form in self.gives if told <= FormSpec.parse(form).list_fields().keys())
+        told, specs = set(self.told()), {form: FormSpec.parse(form) for form in self.gives}
+        fitting = (form for form, spec in specs.items() if told <= spec.list_fields().keys())
+        return tuple(form for form in fitting if self.pictures is None or specs[form].list_pictures())
+
+    def under(self, folder: Path) -> Self:
+        placed = super().under(folder)
+        return placed if self.pictures is None else placed.replace(pictures=place_in(folder, self.pictures))
 
     def turn_to(self, names: Sequence[str], form: Form) -> ReaderSpec | None:
         """Other files, with the same columns; another kind of table keeps those that have names."""
@@ -207,15 +223,29 @@ class TableReader(ReaderSpec):
         return self.read(self.forms()[0], log)
 
     def read(self, form: Form, log: Log, by: Key | None = None) -> Iterator[Sample]:
-        for table in self.tables(form, log):
-            yield from self.fill(table, form, log, by)
+        tables = self.tables(form, log)
+        if not FormSpec.parse(form).list_pictures():
+            yield from (sample for table in tables for sample in self.fill(table, form, log, by))
+        elif self.pictures is not None:  # one place for the pictures of all tables
+            rows = (row for table in tables for row in self.fill(table, form, log, by))
+            yield from Illustration(form, self.pictures, log, self.pixels, thorough=True)(rows)
+        else:
+            for table in tables:
+                beside = Illustration(form, self.find_pictures(table), log, self.pixels)
+                yield from beside(self.fill(table, form, log, by))
+
+    def find_pictures(self, table: Sheet) -> str | None:
+        """Where the pictures of a table lie if nobody says so: in its folder, or in the archive that it stands in."""
+        archive, member = split_member(table.name)
+        return archive if member else str(Path(archive).parent)
 
     def check_samples(self, samples: Iterator[Sample], form: Form) -> Iterator[Sample]:
         told = self.told()
         if form == "tags":
             return check_tags(samples, self.many, {"words": told.get("tags", 1), "tags": told.get("words", 0)})
-        if form == "labels":
-            swapped = {"text": told.get("label", 1), "label": told.get("text", 0)}
+        if form in ("labels", "images"):
+            asked = "text" if form == "labels" else "picture"
+            swapped = {asked: told.get("label", 1), "label": told.get(asked, 0)}
             return check_labels(samples, self.many, swapped, self.is_headless())
         return samples
 
@@ -291,6 +321,7 @@ class SampleMaker:
         fields = spec.list_fields()
         self.table, self.keys, self.spec, self.log = table, keys, spec, log
         self.lists = {name for name in keys if fields[name] == TEXTS}
+        self.pictures = set(spec.list_pictures())
 
     def fill(self, row: SheetRow) -> tuple[Sample, bool] | None:
         """A row as a sample, and whether it was repaired; None where it isn't one, and the log says why."""
@@ -299,7 +330,13 @@ class SampleMaker:
         repaired, loose = row.repaired, self.spec.loose
         for name, key in self.keys.items():
             value = self.table.get(row.cells, key)
-            found = as_texts(value, loose) if name in self.lists else as_text(value, loose)
+            if name in self.pictures and not isinstance(plain(value), str | int | None):
+                sample[name] = value  # a picture itself, and not its name
+                continue
+            if name in self.lists and isinstance(value, str) and not self.spec.spaced:
+                value = [value]
+            named = loose or name in self.pictures  # a picture may be called by a number
+            found = as_texts(value, loose) if name in self.lists else as_text(value, named)
             if found is None:
                 self.log.skip(row.place, f"no {'list' if name in self.lists else 'text'}: {key!r}")
                 return None
@@ -311,7 +348,8 @@ class SampleMaker:
                     return None
                 repaired = repaired or any(line.repaired for line in lines)
                 found = texts if name in self.lists else texts[0]
-            sample[name] = found.strip() if isinstance(found, str) and self.spec.trimmed else found
+            trim = str.strip if self.spec.trimmed else str
+            sample[name] = trim(found) if isinstance(found, str) else found if self.spec.spaced else [*map(trim, found)]
         if fault := self._find_fault(sample):
             self.log.skip(row.place, fault)
             return None
@@ -319,6 +357,8 @@ class SampleMaker:
 
     def _find_fault(self, sample: Sample) -> str:
         for name in self.keys:
+            if name in self.pictures and not isinstance(sample[name], str):
+                continue
             texts = [sample[name]] if name not in self.lists else sample[name]
             if not texts or not all(text and not text.isspace() for text in texts):
                 return f"empty: {name}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from regard.core.model import Model
 from regard.core.spec import Spec
@@ -28,6 +28,7 @@ class Pipeline:
     """A model, ready to be asked. Where there is no tokenizer, there is nothing to ask it but the model itself."""
 
     usage: ClassVar[str] = "eval {}"  # what one types after `regard`; the braces are for the model's name
+    reads: ClassVar[Literal["texts", "pictures"]] = "texts"  # what it is asked about
     verbs: ClassVar[tuple[str, ...]] = ()  # the methods that ask it something; a call does the first
     model: Model | Ensemble
     task: Spec | None = field(default=None, kw_only=True)  # what it learned, or what it can do by its make

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.core.model import ModelSpec
+from regard.data.canvas import Canvas
 from regard.data.lexicon import Lexicon
 from regard.errors import SpecError
 from regard.models import families
@@ -36,8 +37,11 @@ class Assembly:
         return cls(spec.task.adapt_to(model), model, family, spec.model if origin is None else None)
 
     def with_words(self, lexicon: Lexicon) -> Assembly:
-        """The same with a vector for each token, if there are any, and the head that the task needs for its labels."""
+        """The same with a vector for each token, if there are any, for pictures as they are, if there are any, and with
+        the head that the task needs for its labels.
+        """
         sized = self if lexicon.words is None else self._resize(*(len(part) for part in lexicon.words))
+        sized = sized if lexicon.canvas is None else sized._redraw(lexicon.canvas)
         model = self.task.fit_model(give_head(sized.model, self.task, sized.family), lexicon)
         return replace(sized, model=model)
 
@@ -50,6 +54,35 @@ class Assembly:
         if family is None:
             return self
         return replace(self, model=self.model.resize(source, target), family={**family, "vocabulary": target})
+
+    def _redraw(self, canvas: Canvas) -> Assembly:
+        """The same, described as a model for such pictures; the task gives it to them."""
+        if self.choice is not None:
+            insist_on_picture(self.choice, canvas)
+        told = {"image": canvas.height if canvas.height == canvas.width else canvas.shape[:2]}
+        sizes = {**told, "channels": canvas.channels}
+        family = self.family
+        if family is None:
+            return self
+        return replace(self, family={**family, **{name: size for name, size in sizes.items() if name in family}})
+
+
+def insist_on_picture(choice: ModelChoice, canvas: Canvas) -> None:
+    """Refuse a model that was told to read other pictures than the corpus has."""
+    stacks = (stack for stack in (choice.spec.encoder, choice.spec.decoder) if stack is not None)
+    drawn = next((stack.embedding.picture for stack in stacks if stack.embedding.picture is not None), None)
+    if drawn is None:
+        return  # the task says that it reads none
+    height, width, channels = drawn
+    wrong = {"image": (height, width) != canvas.shape[:2], "channels": channels != canvas.channels}
+    # a family's usual size is nobody's wish
+    told = next((name for name in wrong if wrong[name] and (name in choice or choice.family is None)), None)
+    if told is not None:
+        reads, has = (f"{one[0]} × {one[1]} × {one[2]}" for one in (drawn, canvas.shape))
+        raise SpecError(
+            f"model.{told}: it reads pictures of {reads} (height, width, channels), and those of the corpus are {has}",
+            f"leave model.{told} out: it follows from the pictures; task.size and task.channels change those",
+        )
 
 
 def insist_on_vocabulary(choice: ModelChoice, source: int, target: int) -> None:

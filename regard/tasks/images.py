@@ -169,6 +169,7 @@ class ImageClassifier(Pipeline):
     """
 
     usage: ClassVar[str] = "classify {} PICTURE"
+    reads: ClassVar[Literal["texts", "pictures"]] = "pictures"
     verbs: ClassVar[tuple[str, ...]] = ("classify",)
     model: Model
     lexicon: Lexicon

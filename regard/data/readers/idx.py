@@ -53,11 +53,14 @@ class IDX(ReaderSpec):
 
     def _read(self, form: Form, log: Log) -> Iterator[Sample]:
         paths = [path for path in list_paths(self.path) if not _names_labels(path)]
+        if form != "images":
+            yield from (sample for path in paths for sample in self._read_alone(path, log))
+            return
         labels = [guess_labels(path) for path in paths] if self.labels is None else list(list_paths(self.labels))
-        if form == "images" and len(labels) != len(paths):
+        if len(labels) != len(paths):
             raise SpecError(f"labels: {len(labels)} files for {len(paths)} of pictures", "a file of labels for each")
-        for path, beside in zip(paths, labels if form == "images" else paths, strict=True):
-            yield from self._read_labelled(path, beside, log) if form == "images" else self._read_alone(path, log)
+        for path, beside in zip(paths, labels, strict=True):
+            yield from self._read_labelled(path, beside, log)
 
     def _read_alone(self, path: str, log: Log) -> Iterator[Sample]:
         for place, picture in self._pictures(path, log):
@@ -108,8 +111,8 @@ def read_items(path: str, log: Log, axes: tuple[int, ...], most: int = MOST) -> 
         try:
             header = read_header(stream.read(4), stream.read, path, axes)
             if math.prod(header.shape[:2]) > most or math.prod(header.shape) > LARGEST:
-                size = show_size(header.shape)
-                raise DataError(f"{path}: pictures of {size}, and {most:,} pixels are the most", "pixels: …")
+                told = f"pictures of {show_size(header.shape)}, and {most:,} pixels are the most"
+                raise DataError(f"{path}: {told}", "pixels: …")
             size = math.prod(header.shape)
             for number in range(1, header.count + 1):
                 place = f"{path}:{number}"

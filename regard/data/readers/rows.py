@@ -103,6 +103,9 @@ class PythonRows(TableReader):
             )
         yield make_table(self.rows.rows, form)
 
+    def find_pictures(self, table: Sheet) -> None:
+        """Names of pictures are paths, as they are for whoever wrote them."""
+
 
 def describe_rows(rows: Any) -> str:
     """What rows were, for the run file: their type, how many they were and their names, as far as that is known."""

@@ -22,7 +22,7 @@ class TSV(CellReader):
     @classmethod
     def take(cls, names: Sequence[str], form: Form) -> Self | None:
         # what else may end so: running text, words with tags a line, and labels as `labels` reads them
-        return super().take(names, form) if form == "pairs" else None
+        return super().take(names, form) if form in ("pairs", "images", "captions", "pictures") else None
 
     def cut(self, path: str, log: Log) -> Iterator[SheetRow]:
         return cut_tabs(path, log, self.longest, self.encoding)
