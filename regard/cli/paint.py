@@ -56,7 +56,7 @@ def sample(
 ) -> None:
     """Draw new pictures, pixel by pixel, with a model that learned pixels."""
     rows, columns = read_grid(grid)
-    place = Place(out, scale, as_json)
+    place = SheetPlace(out, scale, as_json)
     place.check()
     painter = load_painter(run)
     place.insist_on_room(painter, columns)
@@ -88,7 +88,7 @@ def complete(
 
     The sheet begins with what was given; what wasn't is grey there.
     """
-    place = Place(out, scale, as_json)
+    place = SheetPlace(out, scale, as_json)
     place.check()
     painter = load_painter(run)
     whole = painter.read(picture)
@@ -122,7 +122,7 @@ def read_grid(words: str) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Place:
+class SheetPlace:
     """Where a sheet goes: a file, or the terminal; or pictures as data."""
 
     out: Path | None

@@ -70,7 +70,8 @@ class PixelCoder:
 
     def decode(self, tokens: NDArray[Any]) -> Values:
         """Pictures that people can look at, from black to white: (rows, height, width, channels)."""
-        grey = tokens[:, self.turns].astype(np.uint16) * TOP // (self.levels - 1)
+        # rounded up, so that each is read as the level that it was drawn from
+        grey = -(-tokens[:, self.turns].astype(np.int32) * TOP // (self.levels - 1))
         return grey.astype(np.uint8).reshape(-1, *self.shape)
 
     def reduce(self, pictures: Values, chance: int | None = None) -> Values:

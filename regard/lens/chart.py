@@ -29,7 +29,8 @@ AttentionTable = tuple[Sequence[str], Sequence[str], Sequence[Sequence[float]]] 
 Groups = Mapping[str, Mapping[str, float | None]]
 
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "exact": "exact matches", "accuracy": "accuracy"}
-TITLES = {"loss": "loss", **METRICS, "rate": "learning rate", "gradient": "gradient norm"}
+LIKELIHOODS = {"nats": "nats a picture", "bits": "bits a dimension"}
+TITLES = {"loss": "loss", **METRICS, **LIKELIHOODS, "rate": "learning rate", "gradient": "gradient norm"}
 NOISY = ("loss", "gradient")  # drawn faint, with their running mean over it
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", ":", "-.")  # these and the patterns come in when the colors are used up

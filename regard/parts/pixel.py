@@ -55,7 +55,10 @@ class Pixels(EmbeddingSpec):
         return self.height, self.width, self.channels
 
     def redraw(self, height: int, width: int, channels: int) -> Self:
-        return self.replace(height=height, width=width, channels=channels)
+        drawn = self.replace(height=height, width=width, channels=channels)
+        if isinstance(self.position, Learned) and self.position.context == self.limit:
+            return drawn.replace(position=self.position.replace(context=drawn.limit))
+        return drawn
 
     def reorder(self, order: Order, seed: int = 0) -> Self:
         return self.replace(order=order, seed=seed)

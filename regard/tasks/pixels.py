@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
 from regard.core.order import Order
-from regard.core.spec import Count
+from regard.core.spec import Count, Size
 from regard.data.batches import BatchSpec
 from regard.data.canvas import Canvas
 from regard.data.lexicon import Lexicon
@@ -57,6 +57,9 @@ class PixelTaskSpec(PictureTaskSpec):
     that is the same for all pictures."""
     seed: Count = 0
     """A random order, and the chance of a static binarisation, follow from this number."""
+
+    validate_on: Size | None = None
+    """While training, this many pictures are measured, from all over the validation part; unless given, all of it."""
 
     @model_validator(mode="after")
     def check_levels(self) -> Self:
@@ -153,4 +156,6 @@ class PixelTask(PictureTask[Tensor]):
         return cross_entropy(model.scored(features.flatten(0, 1)), targets.flatten())
 
     def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
-        return assess(Painter(model, self.coder), self.validation, pulse)
+        count = min(self.spec.validate_on or len(self.validation), len(self.validation))
+        chosen = [self.validation[n * len(self.validation) // count] for n in range(count)]
+        return assess(Painter(model, self.coder), chosen, pulse)

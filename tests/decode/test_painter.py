@@ -142,4 +142,4 @@ def test_other_orders_are_completed_by_their_first_pixels() -> None:
 def test_what_can_not_be_drawn_is_refused(wrong: dict[str, int]) -> None:
     painter = Painter(make_model(height=4, width=4), PixelCoder(4, 4, 1))
     with pytest.raises(InputError):
-        painter.complete(np.zeros((4, 4, 1), np.uint8), **wrong)
+        painter.complete(np.zeros((4, 4, 1), np.uint8), **wrong)  # type: ignore[arg-type]

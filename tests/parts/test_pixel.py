@@ -36,6 +36,7 @@ def test_it_knows_its_picture() -> None:
     assert spec.locate(None).position == "none"
     assert spec.locate(Learned()).absolute == Learned(context=12)
     assert spec.locate(Sinusoidal()).absolute == Sinusoidal()
+    assert spec.locate(Learned()).redraw(4, 3, 2).absolute == Learned(context=24)
     with pytest.raises(SpecError, match="a picture has 12 positions, and not 7"):
         spec.locate(Learned(context=7))
 

@@ -40,6 +40,13 @@ def test_levels_are_equal_parts_of_the_values(levels: int) -> None:
     assert (drawn.min(), drawn.max()) == (0, 255)
 
 
+def test_what_was_drawn_is_read_as_it_was_drawn() -> None:
+    for levels in range(2, 257):
+        coder = PixelCoder(16, 16, 1, levels)
+        tokens = np.arange(256)[None] % levels
+        assert (coder.encode(coder.decode(tokens)) == tokens).all(), levels
+
+
 def test_two_values_are_taken_as_they_are_however_they_are_binarised() -> None:
     bits = (GREY > 100).astype(np.uint8)
     wanted = PixelCoder(5, 4, 3).encode(bits)

@@ -111,6 +111,8 @@ def test_an_evaluation_is_the_mean_over_all_pictures(tmp_path: Path) -> None:
         total -= float(model(read[None]).detach()[0].log_softmax(-1).gather(1, tokens[:, None]).sum())
     assert math.isclose(found["nats"], total / 20, rel_tol=1e-5)
     assert found["binarisation"] == "static, seed 3"
+    part = task.replace(validate_on=7).build(prepared, BatchSpec(), 1).measure(model, lambda: None)
+    assert part["pictures"] == 7 and part["nats"] != found["nats"]
 
 
 def test_the_loss_of_a_batch_is_what_its_pictures_cost(tmp_path: Path) -> None:
