@@ -1,7 +1,7 @@
 """Does a word look at what it speaks of? A captioner's attention against the boxes that a corpus knows.
 
-Captions are the corpus's own, teacher-forced, so that every word has its box whatever the model would have written. What
-counts is the attention of the step that writes a word, the mean of its tokens.
+Captions are the corpus's own, teacher-forced, so that every word has its box whatever the model would have written.
+What counts is the attention of the step that writes a word, the mean of its tokens.
 """
 
 from __future__ import annotations
