@@ -26,6 +26,11 @@ RUNS: dict[str, dict[str, Any]] = {
         "model": {"kind": "bert-tiny", **SMALL},
     },
     "tags": {"task": "tagging", "corpus": FIRST, "model": {"kind": "bert-tiny", **SMALL}},
+    "scenes": {
+        "task": "captioning",
+        "corpus": {"kind": "scenes", "train": 20, "validation": 4, "test": 4, "combinations": 4},
+        "model": {"kind": "show-attend-tell", "width": 16},
+    },
     "vectors": {"task": "embedding", "corpus": FIRST, "model": {"kind": "bert-tiny", **SMALL}},
 }
 

@@ -60,10 +60,11 @@ class Captioner(Pipeline):
 
     A picture is the path of a file, its bytes, or an array (height, width, channels); so is a map of features.
 
-    >>> import regard
+    >>> import numpy, regard
     >>> captioner = regard.load("runs/scenes", kind=regard.Captioner)
-    >>> captioner.caption("scene.png", beam=3).text
-    'a small red square above a green circle'
+    >>> caption = captioner.caption(numpy.zeros((48, 48, 3), "uint8"), beam=3)  # or a path, such as "dog.jpg"
+    >>> isinstance(caption.text, str), caption.score < 0
+    (True, True)
     """
 
     usage: ClassVar[str] = "caption {} PICTURE"
