@@ -24,6 +24,7 @@ from regard.runs.train import train
 from regard.runs.verify import verify
 from regard.tasks.images import ImageBatch, ImageClassifier, ImageTask
 from regard.tasks.measures import measure_probabilities
+from regard.tasks.picture import GivenPicture
 from regard.train.listener import history
 from tests.cli.test_cli import regard
 
@@ -179,7 +180,7 @@ def test_probabilities_are_measured_as_by_hand() -> None:
 def test_a_picture_is_asked_by_path_bytes_or_array(classifier: ImageClassifier, folder: Path) -> None:
     path = folder / "test/left/001.png"
     (label, picture), *_ = (pair for pair in draw(20, 2) if pair[0] == "left")
-    ways = [str(path), path, path.read_bytes(), picture, picture[:, :, 0], np.repeat(picture, 3, 2)]
+    ways: list[GivenPicture] = [str(path), path, path.read_bytes(), picture, picture[:, :, 0], np.repeat(picture, 3, 2)]
     verdicts = classifier.classify(ways)
     assert {verdict.label for verdict in verdicts} == {label}
     assert classifier.classify(path).scores == pytest.approx(verdicts[0].scores, abs=1e-5)
