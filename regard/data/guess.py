@@ -47,7 +47,6 @@ FORMS: tuple[Form, ...] = (*NAMED, "documents")
 # what is made of something else, where two columns of texts have names that no one has listed
 MADE = "summary title headline answer response completion translation target output highlights"
 SECOND = {"premise": "hypothesis", "question": "sentence", "sentence1": "sentence2", "question1": "question2"}
-
 FORM_FIELDS = (*FIELDS, "many")  # columns, and not of a format
 
 
@@ -132,8 +131,7 @@ def _propose_reader(files: Sequence[str], form: Form | None, told: dict[str, Any
         raise SpecError(f"kind: no reader is called {kind!r}", f"known: {', '.join(sorted(ReaderSpec.kinds))}")
     bound = ReaderSpec.kinds[kind]
     if not issubclass(bound, TableReader):
-        own = bound.list_forms() if issubclass(bound, ReaderSpec) else ()
-        settings = {"kind": kind, **told}
+        own, settings = bound.list_forms() if issubclass(bound, ReaderSpec) else (), {"kind": kind, **told}
         if form not in own:
             form = ReaderSpec.parse({"path": tuple(files), **settings}).guess_form() if has_pictures(own[0]) else own[0]
         return settings, form
