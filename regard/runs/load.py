@@ -132,9 +132,10 @@ def load(noun: str | Path, where: Device = "auto", *, kind: type[P]) -> P: ...
 def load(noun: str | Path, where: Device = "auto", *, kind: type[Pipeline] = Pipeline) -> Pipeline:
     """A run, or a folder in Hugging Face layout, ready to use: `load("runs/en-fr").translate("I like the green cat.")`.
 
-    What comes depends on what was learned: a Translator, a Writer, a Filler, a Classifier, a Tagger, an Embedder. The
-    npz file of `g2p-en` is a Translator too. All have `model`, `tokenizers`, `task` and `config`; where there is no
-    tokenizer, that is all they have. `kind` insists on one of them, and lets an editor know which it will be.
+    What comes depends on what was learned: a Translator, a Writer, a Filler, a Classifier, a Tagger, an Embedder, an
+    ImageClassifier. The npz file of `g2p-en` is a Translator too. All have `model`, `tokenizers`, `task` and `config`;
+    where nothing says how to ask it, that is all they have. `kind` insists on one of them, and lets an editor know
+    which it will be.
 
     >>> import regard
     >>> regard.load("runs/nowhere", kind=regard.Translator)

@@ -164,10 +164,10 @@ class ImageClassifier(Pipeline):
 
     A picture is an array (height, width, channels) of bytes, or (height, width), or the path of a file.
 
-    >>> import regard
-    >>> classifier = regard.load("runs/digits")
-    >>> classifier.classify("seven.png").label
-    '7'
+    >>> import numpy, regard
+    >>> classifier = regard.load("runs/halves", kind=regard.ImageClassifier)
+    >>> classifier.classify(numpy.zeros((8, 8, 1), numpy.uint8)).label in classifier.lexicon.labels
+    True
     """
 
     usage: ClassVar[str] = "classify {} PICTURE"
