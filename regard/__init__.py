@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from regard.runs.train import fit as fit
     from regard.tasks.classification import Classifier as Classifier
     from regard.tasks.embedding import Embedder as Embedder
+    from regard.tasks.images import ImageClassifier as ImageClassifier
     from regard.tasks.tagging import Tagger as Tagger
 
 __version__ = "0.1.0"
@@ -47,6 +48,7 @@ SURFACE = {
     "Embedder": "regard.tasks.embedding",
     "Ensemble": "regard.decode.ensemble",
     "Filler": "regard.decode.filler",
+    "ImageClassifier": "regard.tasks.images",
     "Look": "regard.lens.look",
     "Model": "regard.core.model",
     "ModelSpec": "regard.core.model",

@@ -16,6 +16,7 @@ from regard.core.plugins import LOADED
 
 SMALL = {"width": 16, "depth": 1, "heads": 2}
 FIRST = {"kind": "en-fr", "train": 60, "validation": 8, "test": 8, "level": "first"}
+HALVES = Path(__file__).parent / "fixtures/pictures/halves.npz"
 RUNS: dict[str, dict[str, Any]] = {
     "en-fr": {"task": "translation", "corpus": FIRST, "model": {"kind": "transformer-tiny", **SMALL}},
     "text": {"task": {"kind": "language", "context": 32}, "corpus": FIRST, "model": {"kind": "decoder-tiny", **SMALL}},
@@ -30,6 +31,11 @@ RUNS: dict[str, dict[str, Any]] = {
         "task": "captioning",
         "corpus": {"kind": "scenes", "train": 20, "validation": 4, "test": 4, "combinations": 4},
         "model": {"kind": "show-attend-tell", "width": 16},
+    },
+    "halves": {
+        "task": "images",
+        "corpus": {"kind": "files", "train": str(HALVES), "split": {"validation": 0.1}},
+        "model": {"kind": "vit-tiny", **SMALL},
     },
     "vectors": {"task": "embedding", "corpus": FIRST, "model": {"kind": "bert-tiny", **SMALL}},
 }
