@@ -258,6 +258,10 @@ def spell_encoding(found: CorpusLook, split: str) -> str:
 def tell_split(part: SplitSurvey, width: int) -> Iterator[str]:
     if part.labels:
         yield from tell("labels", format_labels(part), width)
+    if part.sizes:
+        listed = [f"{number:,} of {' × '.join(map(str, size))}" for size, number in part.sizes.most_common(SHOWN)]
+        more = f" and {len(part.sizes) - SHOWN:,} more sizes" if len(part.sizes) > SHOWN else ""
+        yield from tell("pictures", f"{', '.join(listed)}{more} (height × width × channels)", width)
     about = "" if part.words.is_exact else "about "
     if part.words.different:
         yield from tell("words", f"{about}{part.words.different:,} different ones, as spaces divide them", width)

@@ -18,38 +18,36 @@ import regard.data.readers  # noqa: F401  enters every reader
 from regard.data.cell import CellReader
 from regard.data.encoding import UTF8, check_encoding
 from regard.data.header import LANGUAGES, USUAL, WANTED, WORD, guess_fields
+from regard.data.hunch import (
+    find_gallery,
+    find_split_folders,
+    guess_pictures,
+    has_pictures,
+    holds_captions,
+    look_inside,
+    names_pictures,
+    tell_pictures,
+)
 from regard.data.lines import LONGEST, lines, rows
 from regard.data.log import BAD, ENCODING, Log
 from regard.data.packing import strip_packing
 from regard.data.reader import Key, ReaderSpec, guess_kind
 from regard.data.readers.dataset import ALIASES, find_splits
 from regard.data.sample import Form
-from regard.data.source import STANDARD_INPUT, find_files
-from regard.data.table import SHOWN, Sheet, SheetRow, TableReader, reach
+from regard.data.source import STANDARD_INPUT, find_files, list_folder
+from regard.data.table import FIELDS, SHOWN, Sheet, SheetRow, TableReader, reach
 from regard.errors import DataError, SpecError
 
 FIRST, EVERY, LAST = 1000, 100, 100_000  # rows that are looked at: the first, then every so many, up to so many
 MOSTLY = 0.8  # of the lines that must agree
 FEW = 0.2  # of the rows: labels are fewer
-FORMS: tuple[Form, ...] = ("tags", "labels", "pairs", "documents")  # in the order in which they are thought of
+# in the order in which they are thought of; those that a header may name
+NAMED: tuple[Form, ...] = ("captions", "images", "tags", "labels", "pairs")
+FORMS: tuple[Form, ...] = (*NAMED, "documents")
 # what is made of something else, where two columns of texts have names that no one has listed
-MADE = frozenset(
-    [
-        "summary",
-        "title",
-        "headline",
-        "answer",
-        "response",
-        "completion",
-        "translation",
-        "target",
-        "output",
-        "highlights",
-    ]
-)
+MADE = "summary title headline answer response completion translation target output highlights"
 SECOND = {"premise": "hypothesis", "question": "sentence", "sentence1": "sentence2", "question1": "question2"}
-
-FORM_FIELDS = ("source", "target", "text", "second", "label", "words", "tags", "many")  # columns, and not of a format
+FORM_FIELDS = (*FIELDS, "many")  # columns, and not of a format
 
 
 @dataclass
@@ -68,22 +66,35 @@ def divide_files(paths: Sequence[str]) -> dict[str, list[str]]:
     """Files by the splits that their names tell, if one of them is for training; else all are."""
     found: dict[str, list[str]] = {}
     for path in paths:
-        found.setdefault(_name_split(path), []).append(path)
+        found.setdefault(name_split(path), []).append(path)
     told = "train" in found and "" not in found
     return {split: found[split] for split in ALIASES if split in found} if told else {"train": list(paths)}
 
 
-def _name_split(path: str) -> str:
+def name_split(path: str) -> str:
     words = re.findall("[a-z]+", Path(strip_packing(path)).name.lower())
     return next((split for split, names in ALIASES.items() if any(word in names for word in words)), "")
 
 
 def propose_corpus(paths: Sequence[str], form: Form | None = None, told: Mapping[str, Any] | None = None) -> Proposal:
     """A corpus of these files as a run file would describe it; `told`: settings of the reader that are known."""
-    divided = divide_files(paths)
+    divided = divide_files(find_split_folders(paths, name_split) or paths)
     reader, found = _propose_reader(divided["train"], form, dict(told or {}))
     corpus = {split: _turn_to(reader, files) for split, files in divided.items()}
+    corpus = {split: {**tree, **_propose_gallery(tree, found)} for split, tree in corpus.items()}
     return Proposal(found, {"kind": "files", **corpus})
+
+
+def _propose_gallery(tree: Mapping[str, Any], form: Form) -> dict[str, Any]:
+    """Where the pictures of a table lie, if that must be said."""
+    kind, path = ReaderSpec.kinds[tree["kind"]], tree.get("path")
+    if "pictures" in tree or not isinstance(path, str) or not issubclass(kind, TableReader) or not has_pictures(form):
+        return {}
+    columns = _read_columns(kind, find_files(path)[0], tree)
+    key = tree.get("picture", columns.keys[0])
+    named = columns.values[columns.keys.index(key)] if key in columns.keys else []
+    gallery = find_gallery(path, next((value for value in named if isinstance(value, str)), ""))
+    return {} if gallery is None else {"pictures": gallery}
 
 
 @dataclass
@@ -113,13 +124,17 @@ def _propose_reader(files: Sequence[str], form: Form | None, told: dict[str, Any
         return {"kind": "text", **told}, "pairs"
     if len(files) == 1 and Path(files[0]).is_dir():
         return _propose_folder(files[0], form, told)
-    kind = told.pop("kind", None) or guess_kind(list(files)) or _find_kind(files[0], form, told)
+    kind = (
+        told.pop("kind", None) or guess_kind(list(files)) or look_inside(files[0]) or _find_kind(files[0], form, told)
+    )
     if kind not in ReaderSpec.kinds:
         raise SpecError(f"kind: no reader is called {kind!r}", f"known: {', '.join(sorted(ReaderSpec.kinds))}")
     bound = ReaderSpec.kinds[kind]
     if not issubclass(bound, TableReader):
-        own = bound.list_forms() if issubclass(bound, ReaderSpec) else ()
-        return {"kind": kind, **told}, form if form is not None and form in own else own[0]
+        own, settings = bound.list_forms() if issubclass(bound, ReaderSpec) else (), {"kind": kind, **told}
+        if form not in own:
+            form = ReaderSpec.parse({"path": tuple(files), **settings}).guess_form() if has_pictures(own[0]) else own[0]
+        return settings, form
     if files[0] == STANDARD_INPUT:  # it can be read once only, so nothing is looked up in it
         return {"kind": kind, **told}, form or "documents"
     path = find_files(files[0])[0]
@@ -132,6 +147,9 @@ def _propose_reader(files: Sequence[str], form: Form | None, told: dict[str, Any
 def _propose_folder(folder: str, form: Form | None, told: dict[str, Any]) -> tuple[dict[str, Any], Form]:
     splits = find_splits(Path(folder))
     if not splits:
+        if pictures := tell_pictures(list_folder(Path(folder))):
+            reader = ReaderSpec.parse({"kind": pictures, "path": folder, **told})
+            return {"kind": pictures, **told}, form or reader.guess_form()
         # a folder with texts, a document each
         return {"kind": "documents", **told}, "documents"
     files = [str(file) for file in splits.get("train", next(iter(splits.values())))]
@@ -253,14 +271,22 @@ def _is_header(cells: Sequence[Any]) -> bool:
         return False
     # a text may well begin with such a word, so for a text alone the word must be all
     alone = any(name.lower() in USUAL["text"].split() for name in names)
-    return alone or any(guess_fields(form, names) for form in FORMS[:3])
+    return alone or any(guess_fields(form, names) for form in NAMED)
 
 
 def _propose_columns(columns: ColumnSample, form: Form | None, told: dict[str, Any]) -> tuple[dict[str, Any], Form]:
     """Which column is what, and the form that they make together."""
     asked = {name for name in told if name in FORM_FIELDS and name != "many"}
     if asked:
-        known = {"source": "pairs", "target": "pairs", "label": "labels", "words": "tags", "tags": "tags"}
+        known = {
+            "texts": "captions",
+            "picture": "images",
+            "source": "pairs",
+            "target": "pairs",
+            "label": "labels",
+            "words": "tags",
+            "tags": "tags",
+        }
         wanted = form or next((known[name] for name in known if name in asked), "documents")
         return {**_complete_columns(wanted, columns, told), **told}, wanted
     forms = FORMS if form is None else (form,)
@@ -326,17 +352,23 @@ def _suits(form: Form, fields: Mapping[str, Key], columns: ColumnSample) -> bool
     if form == "tags":
         lists = [value for name in values for value in values[name]]
         return bool(lists) and all(isinstance(value, list) for value in lists)
-    if form == "labels":
+    if "picture" in values and not names_pictures(values["picture"]):
+        return False
+    if form in ("labels", "images"):
         return _is_label(values["label"])
+    if form == "captions":
+        return holds_captions(values["texts"])
     return all(_is_text(values[name]) for name in values)
 
 
 def _guess_by_content(form: Form, columns: ColumnSample) -> dict[str, Key]:
     """ColumnSample by what they hold; nothing where that isn't clear."""
     stats = list(zip(columns.keys, columns.values, strict=True))
-    texts: list[Key] = [key for key, values in stats if _is_text(values)]
+    texts: list[Key] = [key for key, values in stats if _is_text(values) and not names_pictures(values)]
+    if has_pictures(form):
+        return guess_pictures(form, stats, _is_label)
     if form == "pairs" and len(texts) == 2:
-        made = isinstance(texts[0], str) and texts[0].lower() in MADE
+        made = isinstance(texts[0], str) and texts[0].lower() in MADE.split()
         return {"source": texts[made], "target": texts[not made]}
     labels = sorted((len(set(map(str, values))), n) for n, (_, values) in enumerate(stats) if _is_label(values))
     if form == "labels" and texts and labels:

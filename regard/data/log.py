@@ -46,6 +46,7 @@ class Log:
     split: str = "train"  # the one whose files are being read
     faults: dict[str, dict[str, Fault]] = field(default_factory=dict)  # by split and reason
     left_out: Counter[str] = field(default_factory=Counter)  # entries, by split
+    full: dict[str, str] = field(default_factory=dict)  # the first place and whole reason, by its beginning
     _file: IO[str] | None = field(default=None, repr=False)
 
     def reject(self, place: str, reason: str) -> None:
@@ -90,6 +91,8 @@ class Log:
         self.reasons[brief] += 1
         fault = self.faults.setdefault(self.split, {}).setdefault(brief, Fault())
         fault.count += 1
+        if ":" in reason:
+            self.full.setdefault(brief, f"{place}: {reason}")
         if len(fault.places) < SHOWN:
             fault.places.append(place)
         if self.report is not None:
@@ -101,7 +104,10 @@ class Log:
         """What to do about a corpus of which nothing can be used."""
         if BAD in self.reasons:
             return "encoding: latin-1, or whatever the text is written in (corpus.train.encoding=latin-1)"
-        return "check the corpus's files"
+        # what is wrong with nearly all of them is told in full, once: it says what to do
+        usual = self.reasons.most_common(1)
+        full = self.full.get(usual[0][0], "") if usual else ""
+        return f"check the corpus's files, such as {full}" if full else "check the corpus's files"
 
     def summary(self) -> str:
         """One line for people."""

@@ -72,6 +72,10 @@ class ReaderSpec(Spec):
         """The forms in which it can give its samples."""
         return self.list_forms()
 
+    def guess_form(self) -> Form:
+        """The form of its samples where nobody has said which is wanted, as far as its files tell."""
+        return self.forms()[0]
+
     @classmethod
     def take(cls, names: Sequence[str], form: Form) -> Self | None:
         """This reader on some files, if their names say that it is meant where a form is wanted."""

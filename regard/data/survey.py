@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from regard.data.corpus import Split
 from regard.data.likeness import PairSurvey
 from regard.data.sample import Form, FormSpec, Sample
@@ -103,9 +105,13 @@ class SplitSurvey:
     labels: Counter[str] = field(default_factory=Counter)
     words: Distinct = field(default_factory=Distinct)
     asked: Distinct = field(default_factory=Distinct)  # what a model is given
+    sizes: Counter[tuple[int, ...]] = field(default_factory=Counter)  # of pictures
     whole: Distinct = field(default_factory=Distinct)  # with what it must answer
     examples: list[Sample] = field(default_factory=list)
     pairs: PairSurvey | None = None
+
+    def __post_init__(self) -> None:
+        self.pictures = self.form.list_pictures()
 
     def see(self, sample: Sample) -> None:
         self.samples += 1
@@ -128,6 +134,15 @@ class SplitSurvey:
             self.words.see(words)
             self._measure(f"{name} words", len(words))
             self._measure(f"{name} characters", len(value))
+        elif isinstance(value, np.ndarray):
+            if name in self.pictures and (value.shape in self.sizes or len(self.sizes) < LENGTHS):
+                self.sizes[value.shape] += 1
+        elif isinstance(value, Sequence) and not self.form.spaced:
+            self._measure(name, len(value))
+            for text in value:
+                self.words.see(words := text.split())
+                self._measure(f"{name} words", len(words))
+                self._measure(f"{name} characters", len(text))
         elif isinstance(value, Sequence):
             if value and isinstance(value[0], str):
                 self.words.see(value)

@@ -6,12 +6,13 @@ What a setting means is told by its own description; why it has this value is to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from regard.data.corpus import CorpusSpec, Generated, list_givers
 from regard.data.guess import divide_files
+from regard.data.hunch import has_pictures
 from regard.data.packing import strip_packing
 from regard.errors import InputError
 from regard.runs.commented import write_commented
@@ -41,10 +42,23 @@ MODELS = {
     "classification": "bert-tiny",
     "algorithm": "decoder-tiny",
     "regression": "gru",
+    "images": "cct-2-3x2",
+    "captioning": "captioner",
+    "pixels": "pixelcnn",
 }
-BEST = {"pairs": "translation", "documents": "language", "labels": "classification", "tags": "tagging"}
+BEST = {
+    "pairs": "translation",
+    "documents": "language",
+    "labels": "classification",
+    "tags": "tagging",
+    "images": "images",
+    "captions": "captioning",
+    "pictures": "pixels",
+}
 GENERIC = ("train", "training", "data", "corpus", "input", "text")  # names of files that tell nothing
 CONTEXT = 128  # tokens of a row of running text
+SIDE = {"images": 64, "captioning": 96, "pixels": 32}  # pixels of a picture's side, at most, for a first try
+ROWS = 64  # pictures of a batch
 
 
 @dataclass
@@ -108,14 +122,22 @@ def draft(
     source = f"{', '.join(Path(path).name for path in paths)}" if paths else "a corpus that is built in"
     about = [
         f"A run file for the task {task}, with {source}.",
-        f"Sizes are a first try for {amount.samples:,} samples with {amount.words:,} words on {machine.describe()}.",
+        f"Sizes are a first try for {amount.samples:,} samples{_count_words(seen, amount)} on {machine.describe()}.",
         "Settings can be changed here or where the run is started: regard train FILE train.minutes=30",
     ]
     return Draft(task, tree, plan.reasons, about, seen)
 
 
+def _count_words(seen: CorpusLook, amount: Amount) -> str:
+    return "" if has_pictures(seen.form) else f" with {amount.words:,} words"
+
+
 def _choose_task(seen: CorpusLook) -> str:
-    return BEST.get(seen.form) or find_tasks(seen.form)[0]
+    known = find_tasks(seen.form)
+    best = BEST.get(seen.form, "")
+    if not known:
+        raise InputError(f"{seen.form}: no task learns from such samples", "regard data FILE shows what is there")
+    return best if best in known else known[0]
 
 
 def _look_at_built_in(task: str) -> tuple[CorpusLook, int]:
@@ -137,6 +159,8 @@ def _look_at_built_in(task: str) -> tuple[CorpusLook, int]:
 
 def _draft_task(plan: Plan) -> Any:
     why = plan.reasons
+    if has_pictures(plan.look.form):
+        return _draft_pictures(plan)
     if plan.task in ("language", "masking"):
         why["task.context"] = "twice as many cost more than twice the time"
         return {"kind": plan.task, "context": CONTEXT}
@@ -147,6 +171,24 @@ def _draft_task(plan: Plan) -> Any:
         why["task.smoothing"] = "a little helps against overconfidence"
         return {"kind": "translation", "smoothing": 0.1}
     return plan.task
+
+
+def _draft_pictures(plan: Plan) -> Any:
+    """A task on pictures, and how they come to one size where they haven't one, or a large one."""
+    sizes, why = plan.look.survey.splits["train"].sizes, plan.reasons
+    (height, width, channels), number = sizes.most_common(1)[0]
+    most = SIDE.get(plan.task, max(height, width))
+    if len(sizes) == 1 and max(height, width) <= most:
+        return plan.task
+    scale = min(1.0, most / max(height, width))
+    why["task.size"] = f"{number:,} of {sizes.total():,} pictures are {height} × {width}; larger ones take more time"
+    why["task.fit"] = "nothing is cut off, but shapes may change"
+    wanted = [max(1, round(height * scale)), max(1, round(width * scale))]
+    tree: dict[str, Any] = {"kind": plan.task, "size": wanted, "fit": "resize"}
+    if len({size[2] for size in sizes}) > 1:
+        why["task.channels"] = "some pictures are grey, and others have colours"
+        tree["channels"] = 3 if channels != 1 else 1
+    return tree
 
 
 def _draft_corpus(plan: Plan, own: bool) -> dict[str, Any]:
@@ -182,6 +224,9 @@ def _draft_tokens(plan: Plan) -> dict[str, Any]:
 
 def _draft_batches(plan: Plan) -> dict[str, Any]:
     sizes = plan.sizes
+    if has_pictures(plan.look.form):
+        plan.reasons["batches.rows"] = "fewer need less memory"
+        return {"rows": ROWS}
     plan.reasons["batches.tokens"] = "fewer need less memory"
     if plan.look.form == "documents":  # which are cut to the context, however long they are
         return {"tokens": max(min(sizes.batch, 4096), 4 * CONTEXT)}
@@ -192,6 +237,9 @@ def _draft_batches(plan: Plan) -> dict[str, Any]:
 def _draft_model(plan: Plan) -> dict[str, Any]:
     why, sizes = plan.reasons, plan.sizes
     kind = MODELS.get(plan.task, "decoder-tiny")
+    if has_pictures(plan.look.form):
+        why["model"] = "regard show lists all presets"
+        return {"kind": kind}
     recurrent = kind in ("bilstm", "gru")
     why["model"] = "regard show lists all presets"
     why["model.width"] = f"for {plan.amount.words:,} words on {plan.machine.describe()}"
@@ -213,6 +261,8 @@ def _draft_model(plan: Plan) -> dict[str, Any]:
 def _draft_train(plan: Plan) -> dict[str, Any]:
     why, sizes = plan.reasons, plan.sizes
     why["train"] = "the first budget that is used up ends the run"
+    if has_pictures(plan.look.form):
+        sizes = _size_pictures(plan)
     why["train.epochs"] = "the less there is, the more often it is seen"
     why["train.minutes"] = "a guess at what that takes here; regard plan measures it"
     why["train.optimizer"] = "a wider model takes a smaller rate"
@@ -225,6 +275,13 @@ def _draft_train(plan: Plan) -> dict[str, Any]:
         "save": sizes.evaluate,
         "patience": 8,
     }
+
+
+def _size_pictures(plan: Plan) -> Sizes:
+    """Budgets of a first try on pictures: words say nothing of them."""
+    steps = max(1, plan.amount.samples // ROWS)
+    passes = 60 if plan.amount.samples < 10_000 else 20
+    return replace(plan.sizes, passes=passes, minutes=15, rate=0.001, evaluate=min(1000, max(50, steps)))
 
 
 def _name(task: str, paths: Sequence[str]) -> str:

@@ -68,6 +68,7 @@ class CorpusLook:
                 "faults": {reason: vars(fault) for reason, fault in self.log.faults.get(split, {}).items()},
                 "lengths": {name: lengths.to_json() for name, lengths in part.lengths.items()},
                 "labels": dict(part.labels.most_common()),
+                "sizes": {" × ".join(map(str, size)): number for size, number in part.sizes.most_common()},
                 "words": part.words.different,
                 "duplicates": part.whole.again,
                 "contradictions": part.contradictions,
@@ -89,6 +90,12 @@ def list_suspicions(part: SplitSurvey) -> dict[str, Suspicion]:
         found["labels that are numbers: a score rather than classes?"] = Suspicion(len(part.labels))
     rare = sum(number < FEW for number in part.labels.values())
     found[f"labels that fewer than {FEW} samples have"] = Suspicion(rare)
+    if len(part.sizes) > 1:
+        size, number = part.sizes.most_common(1)[0]
+        told = f"pictures of another size or other channels than {' × '.join(map(str, size))}"
+        found[f"{told}: task.size=[{size[0]}, {size[1]}] task.fit=resize, task.channels={size[2]}"] = Suspicion(
+            part.sizes.total() - number
+        )
     if part.pairs is not None:
         usual = part.pairs.find_usual_ratio()
         found["source equal to target"] = part.pairs.equal

@@ -66,7 +66,7 @@ class Keeper:
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Row]:
         return [{"picture": sample["picture"]} for sample in samples]
 
-    def size(self, row: Row) -> int:
+    def count_tokens(self, row: Row) -> int:
         return 1
 
     def places(self, row: Row) -> Mapping[str, int]:

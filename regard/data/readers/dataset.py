@@ -71,11 +71,17 @@ def find_splits(folder: Path) -> dict[str, list[Path]]:
     if saved := list_saved(folder):
         return {"": saved}
     found: dict[str, list[Path]] = {}
-    names = [name for name in list_folder(folder) if guess_kind(name)] if folder.is_dir() else []
+    names = [name for name in list_folder(folder) if is_table(name)] if folder.is_dir() else []
     for name in names:
         found.setdefault(name_split(name), []).append(folder / name)
     # a file that tells no split, beside those that do, is something else
     return {split: files for split, files in found.items() if split} or found
+
+
+def is_table(name: str) -> bool:
+    """Whether a file's ending says that it is a table."""
+    kind = guess_kind(name)
+    return kind is not None and issubclass(ReaderSpec.kinds[kind], TableReader)
 
 
 def list_saved(folder: Path) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import ClassVar, Literal, Self
 
@@ -12,6 +13,8 @@ from regard.data.picture import FILES, MOST, STRANGE, Pixels, take_picture
 from regard.data.reader import Key, ReaderSpec, add_group
 from regard.data.sample import Form, Sample
 from regard.data.source import Paths, expand_paths
+
+AHEAD = 100  # files that are looked at before anything is said of them
 
 
 class Folders(ReaderSpec):
@@ -28,6 +31,15 @@ class Folders(ReaderSpec):
     def take(cls, names: Sequence[str], form: Form) -> Self | None:
         # arrays are those of the reader `numpy`, unless they lie in folders
         return None if any(name.lower().endswith(".npy") for name in names) else super().take(names, form)
+
+    def guess_form(self) -> Form:
+        """Images, if one of the first pictures lies in a folder of its own."""
+        for path in expand_paths(self.path):
+            with open_gallery(path) as gallery:
+                found = (leaf for leaf in islice(gallery.walk(Log()), AHEAD) if leaf.name.lower().endswith(FILES))
+                if any(PurePosixPath(leaf.name).parent.name for leaf in found):
+                    return "images"
+        return "pictures"
 
     def samples(self, log: Log) -> Iterator[Sample]:
         return self.read("images", log)

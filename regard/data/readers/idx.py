@@ -15,11 +15,11 @@ from regard.core.spec import FileName
 from regard.data.canvas import Picture
 from regard.data.gallery import LARGEST
 from regard.data.log import Log
-from regard.data.packing import DamagedFile
+from regard.data.packing import DamagedFile, strip_packing
 from regard.data.picture import MOST, Pixels, show_size
 from regard.data.reader import Key, ReaderSpec, add_group
 from regard.data.sample import Form, Sample
-from regard.data.source import Paths, list_paths, open_bytes, place_in
+from regard.data.source import Paths, expand_paths, list_folder, list_paths, open_bytes, place_in
 from regard.errors import DataError, SpecError
 
 BYTE = 8  # the code of unsigned bytes, the only type that pictures and labels have here
@@ -33,7 +33,7 @@ class IDX(ReaderSpec):
     suffixes: ClassVar[tuple[str, ...]] = ("-ubyte", ".idx", ".idx3", "idx3-ubyte")
     kind: Literal["idx"] = "idx"
     path: Paths
-    """A file of pictures, packed or not (gz, xz, bz2, zst), or a list of them."""
+    """A file of pictures, packed or not (gz, xz, bz2, zst), or a list; of a folder, those that are trained on."""
     labels: Paths | None = None
     """The file of the labels; unless given, the one that is called labels and idx1 where this is images and idx3."""
     classes: tuple[str, ...] = ()
@@ -45,6 +45,11 @@ class IDX(ReaderSpec):
         labels = None if self.labels is None else tuple(place_in(folder, path) for path in list_paths(self.labels))
         return placed.replace(labels=labels)
 
+    def guess_form(self) -> Form:
+        first = next(iter(find_images(self.path)), "")
+        beside = name_labels(first) if first else Path()
+        return "images" if self.labels is not None or (beside.is_file() and beside != Path(first)) else "pictures"
+
     def samples(self, log: Log) -> Iterator[Sample]:
         return self.read("images", log)
 
@@ -52,7 +57,7 @@ class IDX(ReaderSpec):
         return add_group(self._read(form, log), form, by, self.kind)
 
     def _read(self, form: Form, log: Log) -> Iterator[Sample]:
-        paths = [path for path in list_paths(self.path) if not _names_labels(path)]
+        paths = find_images(self.path)
         if form != "images":
             yield from (sample for path in paths for sample in self._read_alone(path, log))
             return
@@ -151,10 +156,30 @@ def _names_labels(path: str) -> bool:
     return "labels" in Path(path).name and "idx1" in Path(path).name
 
 
+def find_images(paths: Paths) -> list[str]:
+    """The files of pictures among some; of a folder that has some for training, those alone."""
+    found = list[str]()
+    for path in expand_paths(paths):
+        if Path(path).is_dir():
+            names = [name for name in list_folder(Path(path)) if strip_packing(name).endswith(IDX.suffixes)]
+            images = [name for name in names if not _names_labels(name)]
+            chosen = [name for name in images if "train" in Path(name).name] or images
+            found += [str(Path(path) / name) for name in chosen]
+        elif not _names_labels(path):
+            found.append(path)
+    if not found:
+        raise DataError(f"{', '.join(list_paths(paths))}: no IDX file of pictures", "path: train-images-idx3-ubyte.gz")
+    return found
+
+
+def name_labels(path: str) -> Path:
+    """What the file of labels is called that belongs to one of pictures, whether there is one or not."""
+    return Path(path).with_name(Path(path).name.replace("images", "labels").replace("idx3", "idx1"))
+
+
 def guess_labels(path: str) -> FileName:
     """The file of labels that belongs to one of pictures, by its name."""
-    name = Path(path).name.replace("images", "labels").replace("idx3", "idx1")
-    beside = Path(path).with_name(name)
-    if name == Path(path).name or not beside.is_file():
+    beside = name_labels(path)
+    if beside == Path(path) or not beside.is_file():
         raise DataError(f"{path}: which file has its labels?", "labels: train-labels-idx1-ubyte.gz")
     return str(beside)

@@ -24,6 +24,7 @@ from regard.data.sample import Form, Sample
 from regard.data.source import Paths, expand_paths, open_bytes, place_in
 from regard.errors import DataError
 
+IMAGES, LABELS = ("images", "x", "pictures", "data"), ("labels", "y", "label", "targets")  # usual names of arrays
 SHOWN = 10  # arrays that a message lists
 TURNED = 2**30  # bytes of an array that must be read whole
 PIECE = 2**22  # bytes that are read at once, or one picture if that is more
@@ -61,6 +62,12 @@ class NumPy(ReaderSpec):
         placed = super().under(folder)
         return placed.replace(labels=place_in(folder, str(self.labels))) if self._has_own_labels() else placed
 
+    def guess_form(self) -> Form:
+        """Images, if labels are told, or an array is called so."""
+        paths = [path for path in expand_paths(self.path) if path.lower().endswith(".npz")]
+        usual = any(name.lower() in LABELS for name in (list_arrays(paths[0]) if paths else ()))
+        return "images" if self.labels is not None or usual else "pictures"
+
     def samples(self, log: Log) -> Iterator[Sample]:
         return self.read("images", log)
 
@@ -73,7 +80,7 @@ class NumPy(ReaderSpec):
 
     def _read(self, path: str, form: Form, log: Log) -> Iterator[Sample]:
         with ExitStack() as stack:
-            pictures = stack.enter_context(open_array(path, self.images, ("images", "x", "pictures", "data"), 0))
+            pictures = stack.enter_context(open_array(path, self.images, IMAGES, 0))
             labels = self._open_labels(path, stack) if form == "images" else None
             told = iter(labels.rows(log)) if labels is not None else None
             for place, row in pictures.rows(log):
@@ -93,10 +100,10 @@ class NumPy(ReaderSpec):
 
     def _open_labels(self, path: str, stack: ExitStack) -> OpenArray:
         if self._has_own_labels():
-            return stack.enter_context(open_array(str(self.labels), None, ("labels", "y"), 0))
+            return stack.enter_context(open_array(str(self.labels), None, LABELS, 0))
         if not path.lower().endswith(".npz"):
             raise DataError(f"{path}: it is one array: where are the labels?", "labels: labels.npy")
-        return stack.enter_context(open_array(path, self.labels, ("labels", "y", "label", "targets"), 1))
+        return stack.enter_context(open_array(path, self.labels, LABELS, 1))
 
     def _shape(self, row: NDArray[Any]) -> NDArray[Any]:
         """A picture from a row of the array."""
@@ -112,6 +119,9 @@ class NumPy(ReaderSpec):
             flat = row.reshape((-1, *self.size) if self.axes == "first" else (*self.size, -1))
         else:
             flat = row[None] if row.ndim == 2 and self.axes == "first" else row
+        if flat.ndim == 1:
+            told = "size: [28, 28], and bits: big where each byte is eight pixels"
+            raise Unusable(f"flat: {flat.size} numbers, and a picture has a height and a width; {told}")
         turned = flat.transpose(1, 2, 0) if self.axes == "first" and flat.ndim == 3 else flat
         white = turned.astype(np.uint8) * np.uint8(255) if turned.dtype == bool else turned
         return shape_picture(white, self.pixels)
@@ -184,6 +194,15 @@ def open_array(path: str, key: Key | None, usual: tuple[str, ...], place: int) -
         except OSError as error:
             raise DataError(f"{path}: {error.strerror or error}", "check the path") from None
         yield found
+
+
+def list_arrays(path: str) -> list[str]:
+    """The names of the arrays in a `.npz`."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+    except (zipfile.BadZipFile, OSError) as error:
+        raise DataError(f"{path}: damaged npz: {error}", "check that the file is whole") from None
 
 
 def choose_array(names: list[str], key: Key | None, usual: tuple[str, ...], place: int, path: str) -> str:
