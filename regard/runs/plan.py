@@ -79,7 +79,7 @@ class Sampled(CorpusSpec):
             labels = {sample.get("label", ""), *sample.get("tags", ())}
             if number < SAMPLE or labels - seen:
                 yield sample
-            elif form not in ("labels", "tags"):
+            elif form not in ("labels", "tags", "images"):
                 return
             seen |= labels
 

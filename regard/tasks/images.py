@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Literal, overload
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 import regard.data.augment  # noqa: F401  enters every change of pictures
@@ -104,6 +103,9 @@ class ImageTaskSpec(PictureTaskSpec):
     ) -> Mapping[str, Any]:
         return pipeline.measure(samples, pulse)
 
+    def make_sample(self, text: str) -> Sample:
+        return {"picture": text, "place": text}  # the path of a file, which is read when it is asked about
+
     def demonstrate(self, pipeline: ImageClassifier, samples: Sequence[Sample]) -> list[Example]:
         verdicts = pipeline.classify([sample["picture"] for sample in samples])
         return [
@@ -190,8 +192,8 @@ class ImageClassifier(Pipeline):
         """
         one = isinstance(picture, str | Path | bytes | np.ndarray)
         given = [picture] if one else list(picture)  # type: ignore[arg-type]
-        pictures = [self.read(each, fit) for each in given]  # type: ignore[arg-type]
-        found = [judge(row, self.lexicon.labels) for logits in self._score(pictures) for row in logits]
+        scores = self._score(given, fit)  # type: ignore[arg-type]
+        found = [judge(row, self.lexicon.labels) for logits in scores for row in logits]
         return found[0] if one else found
 
     def read(self, picture: GivenPicture, fit: Fit | None = None) -> Picture:
@@ -199,11 +201,14 @@ class ImageClassifier(Pipeline):
         return read_given(picture, insist_on_canvas(self.lexicon), fit or self.fit)
 
     @torch.no_grad()
-    def _score(self, pictures: Sequence[Picture], pulse: Pulse = lambda: None) -> Iterator[Tensor]:
+    def _score(
+        self, pictures: Sequence[GivenPicture], fit: Fit | None = None, pulse: Pulse = lambda: None
+    ) -> Iterator[Tensor]:
+        """The scores of all labels, some pictures at a time: what stays in its file until then needs no memory."""
         canvas = insist_on_canvas(self.lexicon)
         for first in range(0, len(pictures), ROWS):
             pulse()
-            stacked = np.stack(pictures[first : first + ROWS])
+            stacked = np.stack([self.read(each, fit) for each in pictures[first : first + ROWS]])
             yield self.model(Inputs(canvas.normalise(stacked)).to(self.model.device)).float().cpu()
 
     def lay_out(self, text: str, target: str | None = None) -> Reading:
@@ -227,13 +232,8 @@ class ImageClassifier(Pipeline):
         """Every measure on samples with their labels."""
         numbers = {label: number for number, label in enumerate(self.lexicon.labels)}
         gold = [numbers[sample["label"]] for sample in samples]
-        logs = self._read_logs([self.read(sample["picture"]) for sample in samples], pulse)
+        scores = self._score([sample["picture"] for sample in samples], pulse=pulse)
+        logs = torch.cat(list(scores)).double().log_softmax(-1).numpy()
         found = measure_labels(gold, logs.argmax(1).tolist(), self.lexicon.labels)
         plain = {name: value for name, value in found.items() if not isinstance(value, dict)}
         return plain | measure_probabilities(gold, logs) | {name: found[name] for name in ("labels", "confusion")}
-
-    def _read_logs(self, pictures: Sequence[Picture], pulse: Pulse) -> NDArray[np.float64]:
-        """How likely each label of each picture is, as logarithms: (pictures, labels)."""
-        scores = torch.cat(list(self._score(pictures, pulse))).double()
-        found: NDArray[np.float64] = scores.log_softmax(-1).numpy()
-        return found

@@ -46,7 +46,7 @@ def test_chance_follows_from_the_place_alone(kind: Any, channels: int) -> None:
     prints.pictures.flags.writeable = False  # as in a mapped file
     one, same, other = (augment(prints, (change,), Random(seed)) for seed in ("1/0/5", "1/0/5", "1/0/6"))
     assert np.array_equal(one.pictures, same.pictures)
-    assert np.array_equal(one.shares, same.shares)  # type: ignore[arg-type]
+    assert np.array_equal(one.shares, same.shares)
     assert kind == "repeat" or not np.array_equal(one.pictures, other.pictures)
     assert np.array_equal(prints.pictures, before)
     assert one.pictures.dtype == np.uint8
@@ -206,7 +206,7 @@ def _pillow(name: str, strength: float) -> tuple[Callable[[Any], Any], int]:
         "autocontrast": ImageOps.autocontrast,
         "equalize": ImageOps.equalize,
         "posterize": lambda image: ImageOps.posterize(image, 8 - round(4 * strength)),
-        "solarize": lambda image: ImageOps.solarize(image, 256 * (1 - strength)),
+        "solarize": lambda image: ImageOps.solarize(image, int(256 * (1 - strength))),
     }
     return plain[name], 1 if name == "autocontrast" else 0
 

@@ -31,6 +31,8 @@ FIRST = {"kind": "en-fr", "train": 200, "validation": 20, "test": 20, "combinati
 TRAIN = {"steps": 6, "evaluate": 3, "save": 3, "schedule": {"kind": "linear", "warmup": 2}}
 ENCODER = {"kind": "bert-tiny", "width": 16, "depth": 2, "heads": 2, "context": 64, "dropout": 0.0}
 DECODER = {"kind": "gpt2", "width": 16, "depth": 2, "heads": 2, "context": 64, "dropout": 0.0}
+HALVES = Path(__file__).parent.parent / "fixtures/pictures/halves.npz"  # 100 pictures, one half of each bright
+LEFT = HALVES.with_name("left.npy")  # one of them
 RUNS: dict[str, dict[str, Any]] = {
     "language": {"task": {"kind": "language", "context": 32}, "corpus": FIRST, "model": DECODER},
     "masking": {"task": {"kind": "masking", "context": 32}, "corpus": FIRST, "model": ENCODER},
@@ -53,8 +55,15 @@ RUNS: dict[str, dict[str, Any]] = {
         "model": {"kind": "gru", "width": 16, "depth": 1},
     },
     "translation": {"task": "translation", "corpus": FIRST, "model": DECODER},
+    "images": {
+        "task": {"kind": "images", "augment": ["cutout", "mixup"]},
+        "corpus": {"kind": "files", "train": str(HALVES), "split": {"validation": 0.2, "test": 0.2}},
+        "model": {"kind": "vit-tiny", "width": 16, "depth": 2, "heads": 2},
+        "batches": {"rows": 16},
+    },
 }
 MEASURES = {
+    "images": ["accuracy", "accuracy_low", "top5", "macro_f1", "loss", "calibration_high", "confusion", "labels"],
     "language": ["loss", "perplexity", "bits_per_byte", "loss_low"],
     "masking": ["loss", "accuracy"],
     "classification": ["accuracy", "accuracy_low", "macro_f1", "confusion", "labels"],
@@ -116,7 +125,7 @@ def test_a_task_shows_what_its_model_makes_of_samples(runs: dict[str, Path], nam
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_typed_text_is_answered_where_a_task_reads_texts(runs: dict[str, Path], name: str) -> None:
-    text = "the [MASK] sleeps" if name == "masking" else "3 1 2" if name == "algorithm" else "the cat sleeps"
+    text = {"masking": "the [MASK] sleeps", "algorithm": "3 1 2", "images": str(LEFT)}.get(name, "the cat sleeps")
     asked = ask_run(str(runs[name]), 1, [text])
     if name == "regression":
         assert len(asked.examples) == 1 and "isn't asked by texts" in asked.notes[0]
@@ -198,7 +207,7 @@ def follow(command: str, folder: Path) -> Done:
     lines = folder / "lines.txt"
     lines.write_text("the cat sees the dog\nhe sleeps\n")
     words = shlex.split(command.replace("< FILE", shlex.quote(str(lines))))
-    known = {"FILE": str(lines), "QUERY": "a cat", "… [MASK] …": "the [MASK] cat", "…": "the"}
+    known = {"FILE": str(lines), "QUERY": "a cat", "… [MASK] …": "the [MASK] cat", "…": "the", "PICTURE": str(LEFT)}
     assert words[0] == "regard"
     return regard(*(known.get(word, word) for word in words[1:]))
 
