@@ -124,9 +124,9 @@ def test_bytes_that_are_not_rescaled_are_subtracted_from_as_they_are() -> None:
 def test_a_canvas_that_goes_out_comes_in_again(tmp_path: Path) -> None:
     canvas = Canvas(8, 8, 1, "uint8", (0.25,), (0.5,))
     for fit in (None, "resize", "crop"):
-        tree, told = write_processor(canvas, fit)  # type: ignore[arg-type]
+        tree, told = write_processor(canvas, fit)
         assert not told
-        assert Processor.read(tree, (8, 8, 1)) == Processor(canvas, fit or "resize")  # type: ignore[arg-type]
+        assert Processor.read(tree, (8, 8, 1)) == Processor(canvas, fit or "resize")
     assert "fitted by pad" in write_processor(canvas, "pad")[1][0]
 
 

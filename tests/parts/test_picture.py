@@ -89,7 +89,7 @@ def test_what_cannot_be_cut_is_refused_with_a_way_out(settings: dict[str, Any], 
 def test_another_size_keeps_the_patch() -> None:
     spec = Patches(image=8, patch=4, channels=1).redraw(12, 20, 3)
     assert (spec.picture, spec.patch, spec.limit) == ((12, 20, 3), 4, 16)
-    beside = Patches(image=8, patch=4, position={"kind": "learned", "context": 5, "join": "concatenate"})  # type: ignore[arg-type]
+    beside = Patches(image=8, patch=4, position={"kind": "learned", "context": 5, "join": "concatenate"})
     assert beside.redraw(12, 12, 3).absolute.limit == 10  # type: ignore[union-attr]
     with pytest.raises(SpecError, match="12 or 16 would do"):
         Patches(image=8, patch=4).redraw(14, 14, 3)
@@ -147,7 +147,7 @@ def test_the_sides_are_what_the_layers_leave() -> None:
         {"layers": 2, "pool": 0, "stride": 2, "first": True},
         {"layers": 2, "kernel": 4, "middle": 16, "groups": 4, "residuals": 2},
     ):
-        spec = Convolutions(image=(19, 30), **settings)  # type: ignore[arg-type]
+        spec = Convolutions(image=(19, 30), **settings)
         found = read(build(spec), torch.randn(2, 3, 19, 30))
         assert found.shape == (2, spec.limit, WIDTH), settings
 

@@ -138,7 +138,7 @@ def _mix(spec: StackSpec) -> Attention:
     if block.cross is not None and not isinstance(block.cross, Attention):
         raise RegardError(f"cross: CTranslate2 has attention there, and here is {block.cross.kind}")
     if block.cross is not None and (block.cross.hard or block.cross.temperature):
-        raise RegardError("cross: CTranslate2 has soft weights at one temperature, and here are others")
+        raise RegardError("cross: CTranslate2 has soft weights at one temperature, and here are hard or learned ones")
     strange = mix.window or mix.norm or mix.scale or mix.hard or mix.temperature or not mix.itself
     if strange or block.place not in ("pre", "post") or block.bare or not block.residual:
         raise RegardError(
