@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from regard.decode.continuation import generate as generate
     from regard.decode.ensemble import Ensemble as Ensemble
     from regard.decode.filler import Filler as Filler
+    from regard.decode.painter import Painter as Painter
     from regard.decode.search import Search as Search
     from regard.decode.search import beam_search as beam_search
     from regard.decode.translator import Translator as Translator
@@ -49,6 +50,7 @@ SURFACE = {
     "Look": "regard.lens.look",
     "Model": "regard.core.model",
     "ModelSpec": "regard.core.model",
+    "Painter": "regard.decode.painter",
     "Record": "regard.core.probe",
     "RegardError": "regard.errors",
     "Search": "regard.decode.search",

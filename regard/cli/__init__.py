@@ -27,6 +27,7 @@ for name in (
     "chat",
     "answer",
     "caption",
+    "paint",
     "retrieve",
     "evaluate",
     "report",

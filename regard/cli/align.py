@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,11 +13,12 @@ import typer
 from regard.cli.arguments import JSON, RUN, verb
 from regard.cli.completion import complete_runs
 from regard.cli.progress import ProgressMeter
-from regard.errors import InputError
+from regard.errors import InputError, SpecError
 from regard.host.machine import give_way, keep_memory
 
 if TYPE_CHECKING:
     from regard.lens.alignment import WordedText
+    from regard.lens.boxes import BoxScore
     from regard.lens.links import AlignmentScore, Links
     from regard.runs.align import AlignmentReport, HeadScore
 
@@ -99,8 +100,24 @@ def align_words(
     """Link the words of texts with those of their translations, by what a model looked at when it read both.
 
     Words are what spaces divide. Links are written as 0-0 1-2, a line a pair, to --out or to standard output; where
-    there are gold links, the alignment error rate, precision and recall come to standard output instead.
+    there are gold links, the alignment error rate, precision and recall come to standard output instead. Of a
+    captioner: how much of each word's attention is in the box of what it speaks of, where the corpus knows boxes.
     """
+    from regard.runs.boxes import writes_captions
+
+    if writes_captions(run):
+        links = {
+            "--data": data,
+            "--gold": gold,
+            "--turned": turned,
+            "--reverse": reverse,
+            "--out": out,
+            "--format": form,
+        }
+        links |= {"--head": head != "auto", "--step": step != "auto", "--symmetrize": symmetrize != "grow-diag"}
+        for option in (option for option, given in links.items() if given):
+            raise SpecError(f"{option} is for links of words, and {run} captions pictures", f"leave {option} out")
+        return align_places(run, split, page, table, as_json)
     from regard.host.output import put
     from regard.runs.align import AlignmentSettings, align, check_record, record_alignment
     from regard.runs.evaluate import check_split
@@ -137,6 +154,34 @@ def align_words(
         print("\n".join(tell_heads(done.heads)), file=sys.stderr)
     if page is not None:
         record_alignment(page, run, reverse, files, settings, done, turned)
+
+
+def align_places(run: str, split: str | None, page: Path | None, table: bool, as_json: bool) -> None:
+    """Measure a captioner's attention against gold boxes, and print it."""
+    from regard.runs.align import check_record
+    from regard.runs.boxes import compare_boxes, record_boxes
+    from regard.runs.evaluate import check_split
+
+    check_record(page, [run])
+    chosen = check_split(split)
+    done = compare_boxes(run, chosen, ProgressMeter())
+    if as_json:
+        print(json.dumps(done.as_json()))
+    else:
+        print("\n".join(tell_boxes(done.classes, "words")))
+        if table:
+            print("\n" + "\n".join(tell_boxes(done.heads, "head")))
+    if page is not None:
+        record_boxes(page, run, chosen, done)
+
+
+def tell_boxes(scores: Mapping[str, BoxScore], what: str) -> list[str]:
+    """A line for each class of words, or for each head."""
+    lines = [f"{what:10} {'count':>7}  {'in the box':>10}  {'uniform':>7}  {'times':>5}  {'pointing':>8}"]
+    for name, score in scores.items():
+        shares = f"{score.inside.value:10.1%}  {score.uniform:7.1%}  {score.gain:5.2f}  {score.pointing.value:8.1%}"
+        lines.append(f"{name:10} {score.words:7,}  {shares}")
+    return lines
 
 
 def write_links(done: AlignmentReport, form: Format) -> list[str]:

@@ -27,6 +27,12 @@ ENDINGS = (".html", ".json", ".npz", ".csv", ".png", ".svg")  # keep.WRITERS, kn
 TARGET = Annotated[
     str | None, typer.Option(metavar="TEXT", help="What a translator is to write. [its own translation]")
 ]
+IMAGE = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="The picture, for a model that reads one; a text is then its caption. [the model's own]"
+    ),
+]
 NAMES = Annotated[
     list[str] | None,
     typer.Option(
@@ -65,6 +71,7 @@ def inspect(
     texts: TEXTS = None,
     files: FILE = None,
     text: Annotated[str | None, typer.Option(metavar="TEXT", help="The text, if it isn't typed after RUN.")] = None,
+    image: IMAGE = None,
     target: TARGET = None,
     names: NAMES = None,
     head: Annotated[
@@ -80,9 +87,10 @@ def inspect(
     out: OUT = None,
     as_json: JSON = False,
 ) -> None:
-    """Look inside a model while it reads a text: attention of any layer and head, and predictions.
+    """Look inside a model while it reads a text or a picture: attention of any layer and head, and predictions.
 
-    Without --out, a grid: one row for each token that looks, one column for each token that it can look at.
+    Without --out, a grid: one row for each token that looks, one column for each token that it can look at. Over a
+    picture, a small map of its places for each word of the caption.
     """
     if names == ["list"]:
         return print_names(run)
@@ -91,13 +99,16 @@ def inspect(
     typed, style = [*(texts or []), *([] if text is None else [text])], LookStyle(head, every, predictions)
     check_words(run, typed, target, best)
     check_place(style, analysis, out, as_json, by_word)
-    source = choose_source(texts, files, typed)
+    if image is not None:
+        check_image(image, typed, files, target)
+    source = choose_source(texts, files, typed) if image is None else TextSource([str(image)], [])
     from regard.runs.load import load
 
     pipeline = load(run)
 
     def ask(each: list[str]) -> list[Look]:
-        looks = [pipeline.look(one, target, names=names or "*") for one in each]
+        caption = target if image is None else next(iter(typed), None)
+        looks = [pipeline.look(one if image is None else image, caption, names=names or "*") for one in each]
         return [look.by_word() for look in looks] if by_word else looks
 
     def show(_: GivenText, look: Look) -> None:
@@ -123,6 +134,16 @@ def check_words(run: str, typed: list[str], target: str | None, best: int) -> No
         raise SpecError("--target belongs to one text", f'regard inspect {run} "TEXT" --target "TEXT"')
     if len(typed) == 1 and not typed[0].strip():
         raise InputError("there is nothing to look at: the text is empty", "a text with words")
+
+
+def check_image(image: Path, typed: list[str], files: list[Path] | None, target: str | None) -> None:
+    """Insist on one picture, and on one caption of it at the most."""
+    if not image.is_file():
+        raise InputError(f"{image}: there is no such file", "a picture: --image FILE.png")
+    if len(typed) > 1 or files:
+        raise SpecError("--image is one picture, and it has one caption", '--image FILE --text "CAPTION"')
+    if target is not None:
+        raise SpecError("--target is for translators", '--image FILE --text "CAPTION"')
 
 
 def check_place(style: LookStyle, analysis: str | None, out: Path | None, as_json: bool, by_word: bool) -> None:

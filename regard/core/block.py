@@ -11,6 +11,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.core.dropout import dropout, skip_rows
+from regard.core.grid import Grid
 from regard.core.mixer import Mixer, MixerSpec, Part
 from regard.core.spec import FeedSpec, NormSpec, Rate, Spec, build_optional
 from regard.core.state import Group, State
@@ -167,6 +168,10 @@ class BlockSpec(Spec):
         if self.cross and not self.cross.over_memory:
             raise ValueError(f"cross must read the memory, and {self.cross.kind!r} reads itself; set over='memory'")
         return self
+
+    def lie_on(self, grid: Grid | None) -> Self:
+        """The same block for positions that are places of a picture."""
+        return self if self.mix is None else self.model_copy(update={"mix": self.mix.lie_on(grid)})
 
     def build(self, width: int) -> Block:
         return Block(*(self._sublayer(slot, width) for slot in ("mix", "cross", "ffn")))

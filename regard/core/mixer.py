@@ -12,6 +12,7 @@ from typing import ClassVar, Self
 
 from torch import Tensor, nn
 
+from regard.core.grid import Grid
 from regard.core.spec import RelativeSpec, Spec
 from regard.core.state import State
 from regard.core.view import View
@@ -105,6 +106,11 @@ class MixerSpec(Spec):
         return False
 
     @property
+    def needs_grid(self) -> bool:
+        """Whether it mixes a picture as a plane, so that positions must be its places, row by row."""
+        return False
+
+    @property
     def relative(self) -> RelativeSpec | None:
         """The positions that act inside it."""
         return None
@@ -113,6 +119,10 @@ class MixerSpec(Spec):
     def biased_heads(self) -> int | None:
         """How many heads take a bias that the stack shares; None: it takes none."""
         return None
+
+    def lie_on(self, grid: Grid | None) -> Self:
+        """This mixer as a picture needs it that its positions are places of; None: they aren't."""
+        return self
 
     def forward_only(self) -> Self:
         """This mixer as a decoder needs it: no position sees a later one."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from regard.core.dense import Lookup
+    from regard.core.order import Order
     from regard.core.stack import StackSpec
 else:
     ModelMetaclass = type(BaseModel)
@@ -307,6 +308,12 @@ class EmbeddingSpec(Spec):
 
     def redraw(self, height: int, width: int, channels: int) -> Self:
         """The same for pictures of another size, where it reads pictures."""
+        return self
+
+    def reorder(self, order: Order, seed: int = 0) -> Self:
+        """The same for pictures whose pixels come in another order, where they come one by one."""
+        if order != "raster":
+            raise SpecError(f"task.order: {self.kind} reads no pixels in an order", "model=pixel-gpt")
         return self
 
     def locate(self, position: AbsoluteSpec | None) -> Self:

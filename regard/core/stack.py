@@ -101,6 +101,7 @@ class Stack(Part):
         return found
 
     def start(self, rows: int, view: View) -> Group:
+        view.grid = self.embedding.grid  # type: ignore[assignment]
         return Group(parts=tuple(block.start(rows, view) for block in self.layers()))
 
     def layers(self) -> list[Block]:
@@ -226,7 +227,7 @@ class StackSpec(Spec):
     def build(self, table: Lookup | None = None) -> Stack:
         """`table`: token vectors lent by another stack."""
         self._insist_on_a_picture()
-        blocks = [spec.build(self.width) for spec in self.layout()]
+        blocks = [spec.lie_on(self.embedding.grid).build(self.width) for spec in self.layout()]
         for number, block in enumerate(blocks):
             for sublayer in block.sublayers:
                 sublayer.skip = self.stochastic_depth * number / max(1, self.depth - 1)

@@ -39,14 +39,15 @@ class Pipeline:
         """Of what it reads and of what it writes; the same one twice where there is one; None: it has none."""
         return None
 
-    def lay_out(self, text: str, target: str | None = None) -> Reading:
-        """What the model reads of a text, and what each position is to answer."""
+    def lay_out(self, text: Any, target: str | None = None) -> Reading:
+        """What the model reads of a text, or of a picture, and what each position is to answer."""
         raise InputError(f"a {type(self).__name__} reads no text, so there is none to look at", ".model(…, probe=…)")
 
-    def look(self, text: str, target: str | None = None, *, names: str | Sequence[str] = "*") -> regard.Look:
+    def look(self, text: Any, target: str | None = None, *, names: str | Sequence[str] = "*") -> regard.Look:
         """What the model computes on a text, to be looked at; `target`: what it is to write, for one that translates.
 
-        `names`: patterns of what the look is about. Nothing is computed before it is asked for.
+        For a model that reads pictures: a picture or its path, and the caption that a captioner is to write. `names`:
+        patterns of what the look is about. Nothing is computed before it is asked for.
 
         >>> import regard
         >>> look = regard.load("runs/en-fr").look("the cat sleeps", names="*.cross.weights")

@@ -10,7 +10,9 @@ from typing import Literal
 
 from tokenizers import decoders
 
+from regard.core.grid import Grid
 from regard.core.inputs import Inputs
+from regard.data.canvas import Picture
 from regard.data.spelling import spell_tokens
 from regard.data.tokenizer import Tokenizer
 
@@ -31,8 +33,26 @@ class Strip:
         spaced = isinstance(tokenizer.engine.decoder, decoders.ByteLevel | decoders.Metaspace)
         return cls(tuple(spell_tokens(tokenizer, numbers)), tuple(number in controls for number in numbers), spaced)
 
+    @classmethod
+    def of_grid(cls, grid: Grid) -> Strip:
+        """The places of a picture by row and column, after what stands before them."""
+        places = [f"{row},{column}" for row in range(grid.height) for column in range(grid.width)]
+        if grid.channels > 1:
+            places = [f"{place},{channel}" for place in places for channel in range(grid.channels)]
+        first = ("[class]", "[distilled]")[: grid.first]
+        return cls((*first, *places), (*(True for _ in first), *(False for _ in places)))
+
     def __len__(self) -> int:
         return len(self.pieces)
+
+
+@dataclass(frozen=True)
+class Pictured:
+    """The picture that the tokens along an axis are places of."""
+
+    picture: Picture  # as a person sees it
+    grid: Grid
+    axis: Literal["source", "target"]
 
 
 @dataclass(frozen=True)
@@ -49,3 +69,4 @@ class Reading:
     ]  # answers as words
     output: Output = "softmax"  # how answers' scores become shares
     text: str = ""
+    pictured: Pictured | None = None  # where tokens are places of a picture

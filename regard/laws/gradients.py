@@ -12,9 +12,17 @@ from regard.core.block import Block
 from regard.core.stack import Stack
 from regard.core.view import View
 from regard.laws.case import Padded, Whole
-from regard.laws.law import AXES, LOOSE, Breach, agree, insist, insist_finite, law, tell_place
+from regard.laws.law import AXES, LOOSE, Breach, Close, agree, insist, insist_finite, law, tell_place
 from regard.laws.player import Chance, Player
-from regard.laws.reading import fill, keep_rows_apart, keep_shape, keep_type, repeat
+from regard.laws.reading import (
+    fill,
+    keep_rows_apart,
+    keep_shape,
+    keep_type,
+    look_back_only,
+    refuse_lookers_ahead,
+    repeat,
+)
 from regard.laws.script import Read, Script
 from regard.laws.stepping import (
     BEGUN,
@@ -71,6 +79,29 @@ def carry_gradients(subject: Subject, case: Whole) -> None:
         insist(bool(weight.grad.isfinite().all()), f"the gradient of {name} isn't finite")
 
 
+@law(
+    "no gradient comes from a later position",
+    Whole(1),
+    excuse=refuse_lookers_ahead,
+    rests_on=[look_back_only],
+    gradients=True,
+)
+def learn_from_the_past(subject: Subject, case: Whole) -> None:
+    """No output has a slope by a later input, for each pair of them: one that leaks makes likelihoods impossible."""
+    mixer, memory = subject.make(), subject.remember(case.rows)
+    x = subject.draw(case.rows, case.time).requires_grad_()
+    y = whole(mixer, x, memory)
+    if not y.requires_grad:
+        return
+    names = ("its slope by a later input", "none")
+    for time in range(case.time - 1):
+        (slope,) = torch.autograd.grad(y[:, time].sum(), x, retain_graph=True, allow_unused=True)
+        if slope is not None:
+            later = slope[:, time + 1 :]
+            near = Close(subject.allow(slope, slope), 0.0)
+            agree(later, torch.zeros_like(later), names, near)
+
+
 def compare_gradients(player: Player) -> None:
     """Insist that what was read in pieces gets the gradients that whole runs give it."""
     step_by_step, at_once = (sum_squares(side) for side in zip(*player.pairs, strict=True))
@@ -98,7 +129,7 @@ def refuse_blind_steps(subject: Subject) -> str:
     "gradients in steps equal those of the whole",
     Script.read(3, 1, 4, 2),
     excuse=refuse_blind_steps,
-    rests_on=[read_in_chunks, carry_gradients],
+    rests_on=[read_in_chunks, carry_gradients, learn_from_the_past],
     gradients=True,
 )
 def step_gradients(subject: Subject, case: Script) -> None:

@@ -29,7 +29,8 @@ AttentionTable = tuple[Sequence[str], Sequence[str], Sequence[Sequence[float]]] 
 Groups = Mapping[str, Mapping[str, float | None]]
 
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "exact": "exact matches", "accuracy": "accuracy"}
-TITLES = {"loss": "loss", **METRICS, "rate": "learning rate", "gradient": "gradient norm"}
+LIKELIHOODS = {"nats": "nats a picture", "bits": "bits a dimension"}
+TITLES = {"loss": "loss", **METRICS, **LIKELIHOODS, "rate": "learning rate", "gradient": "gradient norm"}
 NOISY = ("loss", "gradient")  # drawn faint, with their running mean over it
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", ":", "-.")  # these and the patterns come in when the colors are used up
@@ -80,7 +81,7 @@ def heatmap_figure(
     across, down, largest = len(columns), len(rows), max(map(max, weights))
     large = max(across, down) <= 12
     inches = 0.55 if large else 0.3  # of a cell
-    figure = _figure(2.0 + inches * across, 1.4 + inches * down)
+    figure = begin_figure(2.0 + inches * across, 1.4 + inches * down)
     axes = figure.add_subplot()
     image = axes.imshow([list(row) for row in weights], cmap="magma", vmin=0, vmax=largest or 1)
     axes.xaxis.tick_top()
@@ -117,7 +118,7 @@ def maps_figure(maps: Mapping[str, AttentionTable], title: str = "") -> Figure:
     longest = max(max(len(columns), len(rows)) for columns, rows, _ in maps.values())
     worded = longest <= 16
     inches = 1.1 + 0.14 * longest if worded else 1.6
-    figure = _figure(0.5 + inches * across, 0.8 + inches * down)
+    figure = begin_figure(0.5 + inches * across, 0.8 + inches * down)
     places = figure.subplots(down, across, squeeze=False).flatten()
     for axes in places[len(maps) :]:
         axes.set_axis_off()
@@ -146,7 +147,7 @@ def bars_figure(groups: Groups, title: str, unit: str) -> Figure:
         raise InputError("there are no values to draw as bars")
     inches = max(0.5 * (len(groups) + 0.5), 0.3 + 0.09 * max(map(len, buckets)))  # of a bucket
     crowded = inches * len(buckets) > 13
-    figure = _figure(max(5.0, min(14.0, 1 + inches * len(buckets))), 4.2)
+    figure = begin_figure(max(5.0, min(14.0, 1 + inches * len(buckets))), 4.2)
     axes = figure.add_subplot()
     thickness = 0.8 / len(groups)
     drawn = []
@@ -225,7 +226,7 @@ def _panels(keys: Sequence[str]) -> tuple[Figure, dict[str, Axes]]:
     """Two panels side by side; of an odd number, the first takes a line for itself."""
     odd = len(keys) % 2
     height = (len(keys) + odd) // 2
-    figure = _figure(10, 0.6 + 2.7 * height)
+    figure = begin_figure(10, 0.6 + 2.7 * height)
     from matplotlib.ticker import (
         LogLocator,
         MaxNLocator,
@@ -274,7 +275,7 @@ def _number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _figure(width: float, height: float) -> Figure:
+def begin_figure(width: float, height: float) -> Figure:
     """An empty figure of so many inches, apart from whatever else the process draws."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

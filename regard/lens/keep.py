@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
@@ -10,9 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from regard.decode.reading import Pictured
 from regard.errors import InputError
 from regard.host.output import check_file, put
+from regard.host.png import encode_png
 from regard.lens.grid import is_punctuation, words
 from regard.lens.heads import summarise_heads
 from regard.lens.look import AttentionMap, Axis, Look, WordLook, as_plain
@@ -63,6 +67,10 @@ def make_figure(look: Look, best: int = 5) -> Figure:
         for told, worth in zip(summary, importance.get(place.name, []), strict=False):
             told["importance"] = worth
         maps.append({**vars(place), "heads": array.shape[0], "array": place.name, "summary": summary})
+    if (rolled := roll_picture(look)) is not None:
+        arrays["rollout"] = rolled
+        place = AttentionMap("rollout", "encoder", "rollout", "rollout", 0, "target", "target")
+        maps.append({**vars(place), "heads": 1, "array": "rollout", "summary": []})
     data = {
         "title": look.reading.text,
         "model": look.made_by,
@@ -71,6 +79,22 @@ def make_figure(look: Look, best: int = 5) -> Figure:
         "predictions": [as_plain(prediction) for prediction in look.predictions(best)],
     }
     return Figure("look", data, arrays)
+
+
+def roll_picture(look: Look) -> NDArray[np.float32] | None:
+    """What all layers of an encoder that reads a picture pass on: (1, positions, places); None where it can't be told.
+
+    It is a map like any other there: a class token's own weights in the last layer say little of where it looked.
+    """
+    from regard.lens.flow import attention_rollout
+
+    pictured = look.reading.pictured
+    if pictured is None or pictured.axis != "target" or look.patterns != ("*",) or isinstance(look, WordLook):
+        return None
+    try:
+        return attention_rollout(look).shares[-1:].float().cpu().numpy()
+    except InputError:  # a layer that doesn't attend
+        return None
 
 
 def weigh_maps(look: Look) -> dict[str, list[float]]:
@@ -111,7 +135,22 @@ def make_axes(look: Look, sizes: dict[Axis, int]) -> dict[str, Any]:
                 "tokens": list(strip.pieces),
                 "words": [list(span) for span in words(strip.pieces, strip.special, strip.spaced)],
             }
+    pictured = look.reading.pictured
+    if pictured is not None and pictured.axis in axes:
+        axes[pictured.axis]["picture"] = show_picture(pictured)
     return axes
+
+
+def show_picture(pictured: Pictured) -> dict[str, Any]:
+    """A picture with the grid of its places, as a page carries it."""
+    height, width, _ = pictured.picture.shape
+    image = base64.b64encode(encode_png(pictured.picture)).decode()
+    return {
+        "height": height,
+        "width": width,
+        "grid": vars(pictured.grid),
+        "image": f"data:image/png;base64,{image}",
+    }
 
 
 def make_html(look: Look, best: int = 5) -> str:
@@ -164,7 +203,10 @@ def _csv(look: Look, best: int) -> bytes:
 def _picture(kind: str) -> Callable[[Look, int], bytes]:
     def draw(look: Look, best: int) -> bytes:
         from regard.lens.chart import encode_figure, maps_figure
+        from regard.lens.places import lit_figure, looks_at_picture
 
+        if looks_at_picture(look):
+            return encode_figure(lit_figure(look), kind)
         maps = {
             f"{place.stack} {place.part} {place.layer}.{head}": (
                 look.label(place.columns, table.shape[1]),

@@ -61,8 +61,8 @@ class AttentionMap:
     columns: Axis
 
 
-def look(pipeline: Pipeline, text: str, target: str | None = None, *, names: str | Sequence[str] = "*") -> Look:
-    """What a pipeline's model computes on a text, to be looked at.
+def look(pipeline: Pipeline, text: Any, target: str | None = None, *, names: str | Sequence[str] = "*") -> Look:
+    """What a pipeline's model computes on a text, or on a picture, to be looked at.
 
     >>> import regard
     >>> found = regard.look(regard.load("runs/text"), "the cat", names="*.mix.weights")

@@ -135,8 +135,7 @@ def _insist_on_a_reader(sites: list[Site], slot: str, said: Said) -> None:
 
 def set_mixers(site: Site, said: Any) -> Site:
     """Another mixer in each block that has one of the stack's main kind: every n-th block may be of another."""
-    mixers = [block.mix for block in site.stack.layout()]
-    main = mixers[0]
+    main = site.stack.blocks[0].mix  # the first blocks of a stack may be of another kind
 
     def change(block: BlockSpec) -> BlockSpec:
         own = block.mix
@@ -152,7 +151,7 @@ def set_mixers(site: Site, said: Any) -> Site:
 
     done = site.each_block(change)
     layers = 1 if main is None else main.fields().get("layers", 1)
-    now = done.stack.layout()[0].mix
+    now = done.stack.blocks[0].mix
     if layers > 1 and now is not None and "layers" not in type(now).model_fields:
         # where a mixer had several layers inside, as many blocks stand for them
         done = done.change(done.stack.model_copy(update={"depth": done.stack.depth * layers}))

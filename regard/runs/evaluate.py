@@ -87,7 +87,7 @@ def evaluate(
         if run is None:
             raise InputError(f"{nouns[0]}: only what was trained here is recorded", "leave --record out")
         _last_step(run)
-    split = split if split or files else _choose_split(run)
+    split = split if split or files else choose_split(run)
     samples, count = read_samples(run, task, files, split), first.model.parameter_count()
     data = ", ".join(Path(file).name for file in files) or str(split)
     if isinstance(task, TranslationTaskSpec):
@@ -146,7 +146,7 @@ def open_run(noun: str) -> Run | None:
     return Run.open(folder) if (folder / RUN).is_file() else None
 
 
-def _choose_split(run: Run | None) -> Split:
+def choose_split(run: Run | None) -> Split:
     """What a run is measured on unless another is named."""
     return "test" if run is not None and run.prepared().has("test") else "validation"
 
@@ -155,7 +155,7 @@ def read_samples(run: Run | None, task: TaskSpec, files: Sequence[str], split: S
     """The samples of files, or of a split that a run kept: test unless told, or validation if there is none."""
     if not files:
         assert run is not None
-        return run.prepared().samples(split or _choose_split(run))
+        return run.prepared().samples(split or choose_split(run))
     try:
         samples = list(map(task.receive, _reader(run, task.form, files).read(task.form, Log("stop"))))
     except Doubt as doubt:
@@ -196,7 +196,7 @@ def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], do
     if done.search is not None and translated:
         row |= _translation(last, done.search, found)
     else:
-        row |= {key: _format(value) for key, value in found.items() if isinstance(value, int | float)}
+        row |= {key: _format(value) for key, value in found.items() if isinstance(value, int | float | str)}
     row |= {
         "machine": machine(),
         "command": f"`regard eval RUN{''.join(f' --data {Path(file).name}' for file in files)}`",
@@ -242,8 +242,8 @@ def name_model(noun: str) -> str:
     return str(spec.start if spec.model is None else spec.model.name)
 
 
-def _format(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+def _format(value: float | str) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
 
 
 def _translation(last: dict[str, Any], settings: Search, found: dict[str, Any]) -> dict[str, str]:

@@ -132,8 +132,8 @@ def load(noun: str | Path, where: Device = "auto", *, kind: type[P]) -> P: ...
 def load(noun: str | Path, where: Device = "auto", *, kind: type[Pipeline] = Pipeline) -> Pipeline:
     """A run, or a folder in Hugging Face layout, ready to use: `load("runs/en-fr").translate("I like the green cat.")`.
 
-    What comes depends on what was learned: a Translator, a Writer, a Captioner, a Filler, a Classifier, …; the npz file
-    of `g2p-en` is a Translator too. All have `model`, `tokenizers`, `task` and `config`; where there is no
+    What comes depends on what was learned: a Translator, a Writer, a Captioner, a Filler, a Classifier, …; the
+    npz file of `g2p-en` is a Translator too. All have `model`, `tokenizers`, `task` and `config`; where there is no
     tokenizer, that is all they have. `kind` insists on one of them, and lets an editor know which it will be.
 
     >>> import regard

@@ -148,8 +148,8 @@ def test_a_record_moves_and_is_cut_as_one() -> None:
 
 def test_what_would_not_be_read_is_refused() -> None:
     model, inputs = build("gpt2"), Inputs.pad(rows(3, 5), 0)
-    with pytest.raises(InputError, match="grid or edges"):
-        model(replace(inputs, grid=torch.zeros(2, 5)))
+    with pytest.raises(InputError, match="edges"):
+        model(replace(inputs, edges=torch.zeros(2, 5)))
     with pytest.raises(InputError, match="this model has one stack"):
         model(replace(inputs, memory=inputs))
     with pytest.raises(InputError, match=r"shape \(2, 5\)"):

@@ -61,6 +61,15 @@ EXTRA: list[dict[str, Any]] = [
     {"kind": "turing", "slots": 8, "size": 5, "reads": 2, "writes": 3, "shift": 2},
     {"kind": "mamba", "convolution": 1, "states": 3},
     {"kind": "ssm", "states": 2},
+    {"kind": "masked", "columns": 3, "channels": 2, "hidden": 6},
+    {"kind": "masked", "columns": 2, "kernel": 5},
+    {"kind": "masked", "columns": 5, "channels": 2, "kernel": 5, "mask": "A"},
+    {"kind": "row", "columns": 3, "kernel": 5},
+    {"kind": "row", "columns": 2, "channels": 2, "kernel": 1},
+    {"kind": "row", "columns": 1, "channels": 3},
+    {"kind": "diagonal", "columns": 3},
+    {"kind": "diagonal", "columns": 2, "channels": 2},
+    {"kind": "diagonal", "columns": 1},
 ]
 
 

@@ -41,6 +41,7 @@ BROKEN: dict[type[nn.Module], set[str]] = {
     gallery.Uncounted: {STEPS},
     gallery.Forgetful: {STEPS},
     gallery.WrongGradient: {"gradients equal finite differences in double"},
+    gallery.LearnsFromLater: {"no gradient comes from a later position"},
     gallery.CountsCalls: {"a layer that is computed again finds the same"},
     gallery.RewindsWrongly: {"rewinding is right or refused"},
     gallery.Unjoinable: {"joined rows go on as if alone"},
@@ -67,6 +68,7 @@ SMALLEST: dict[type[nn.Module], Case] = {
     # only chance comes upon a row that idles, and seven events of it are cut down to three
     gallery.IdleRowsMove: Script((Read(1), Read(1, (Stretch(0, 0),)), Read(1)), rows=1, keys=1, seed=0),
     gallery.PlainBatch: Whole(rows=2, time=1),
+    gallery.LearnsFromLater: Whole(rows=1, time=2),
 }
 
 

@@ -47,6 +47,7 @@ def is_causal(spec: MixerSpec) -> bool:
 
 SPEAKS_OF: dict[str, Callable[[MixerSpec], bool]] = {  # all mixers, where a law isn't here
     "no position sees a later one": is_causal,
+    "no gradient comes from a later position": is_causal,
     "who may look ahead does": lambda spec: not is_causal(spec),
     "padding at the end changes nothing before it": lambda spec: False,
     "padding of the memory changes nothing": lambda spec: spec.over_memory,

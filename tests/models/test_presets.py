@@ -29,6 +29,7 @@ SMALL: dict[str, Any] = {
     "image": 8,
     "patch": 4,
     "channels": 1,
+    "levels": WORDS,
     "classes": 5,
     "experts": 4,
     "top": 2,

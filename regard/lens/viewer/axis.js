@@ -1,14 +1,16 @@
 // An axis of a map: what its rows or columns are called. Tokens may be merged to words; a memory's slots have numbers.
-// A picture can become an axis too: its patches are numbered from the top left, and `picture` would say where it lies.
+// Where tokens are places of a picture, `picture` has it: its pixels, and the grid that the places stand in.
 
 const START = /^[▁Ġ]/u; // stands before a piece that begins a word
 const PUNCTUATION = /^\p{P}+$/u;
 const LONGEST = 120; // letters of a label
 
-/** { name, size, labels, texts, spans, noun }; spans are [first, end] of tokens for words, null otherwise. */
+/** { name, size, labels, texts, spans, noun, picture }; spans are [first, end] of tokens for words, null otherwise. */
 export function makeAxis(name, spec, size, unit) {
   if (!spec?.tokens) return numbered(name, size, name === "slots" ? "slot" : "position");
   const tokens = Array.from({ length: size }, (_, n) => spec.tokens[n] ?? String(n));
+  const { picture } = spec;
+  if (picture) return { name, size, labels: tokens.map(readable), texts: tokens, spans: null, noun: "place", picture };
   const spans = wordSpans(spec, size);
   if (unit === "words" && spans) {
     const texts = spans.map(([first, end]) => joinPieces(tokens.slice(first, end)));

@@ -9,6 +9,7 @@ import { headLabel, Maps } from "./maps.js";
 import { describeCell, MapView } from "./mapview.js";
 import { percent, show } from "./number.js";
 import { makeSelect, makeSwitch } from "./panel.js";
+import { findPicture, PictureView } from "./pictureview.js";
 import { define } from "./registry.js";
 import { SCALES } from "./shade.js";
 import { Sheet } from "./sheet.js";
@@ -65,11 +66,17 @@ class Look {
       new Sheet(this.store, this.maps, words, (error) => this.fail(error)).element,
     );
     if (data.predictions?.length) side.append(new Bars(this.store, data.predictions, data.axes.target, words).element);
-    const panels = [this.map.element, side, new Lines(this.store, words).element];
+    const picture = findPicture(data);
+    const panels = [
+      picture && new PictureView(this.store, picture, words).element,
+      this.map.element,
+      side,
+      new Lines(this.store, words).element,
+    ];
     place.append(
       this.makeHead(),
       this.makeTools(),
-      make("div", { class: "panels" }, panels),
+      make("div", { class: picture ? "panels pictured" : "panels" }, panels),
       this.makeFoot(),
       this.live,
     );

@@ -1,0 +1,62 @@
+"""Which weights of a look are meant: a head, a layer or the mean of all, of the kind that says most."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.lens.look import AttentionMap, Look
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Weights that were chosen among all of a look: (queries, keys)."""
+
+    title: str
+    place: AttentionMap
+    weights: Tensor
+
+
+def choose_weights(look: Look, head: str = "mean") -> Chosen:
+    """One head (`3.2`: layer 3, head 2), the mean of a layer's heads (`3`), or the mean of all (`mean`).
+
+    Where a look is about several kinds of attention, it is the one over the source, or else that of the stack that
+    answers.
+    """
+    maps = main_maps(look)
+    kind = f"{maps[0].stack} {maps[0].part}" + (f" {maps[0].what}" if maps[0].what != "weights" else "")
+    if head == "mean":
+        all_heads = torch.cat([look.weights(place.name)[place.name] for place in maps])
+        count = f"{len(all_heads)} heads" if len(all_heads) > 1 else "one head"
+        return Chosen(f"{kind}, the mean of {count}", maps[0], all_heads.mean(0))
+    match = re.fullmatch(r"(\d+)(?:\.(\d+))?", head)
+    if match is None:
+        raise InputError(f"--head {head}: which one is that?", "--head LAYER.HEAD, --head LAYER, or --head mean")
+    layer = int(match.group(1))
+    place = next((place for place in maps if place.layer == layer), None)
+    if place is None:
+        there = ", ".join(str(place.layer) for place in maps)
+        raise InputError(f"--head {head}: {kind} has no layer {layer}", f"layers, counted from 0: {there}")
+    heads = look.weights(place.name)[place.name]
+    if match.group(2) is None:
+        return Chosen(f"{kind}, layer {layer}, the mean of {len(heads)} heads", place, heads.mean(0))
+    number = int(match.group(2))
+    if number >= len(heads):
+        raise InputError(f"--head {head}: layer {layer} has {len(heads)} heads, counted from 0", f"--head {layer}.0")
+    return Chosen(f"{kind}, layer {layer}, head {number}", place, heads[number])
+
+
+def main_maps(look: Look) -> list[AttentionMap]:
+    """The maps of one kind: over the source if there are any, else of the stack that answers."""
+    maps = look.maps()
+    if not maps:
+        from regard.lens.keep import explain_blindness
+
+        raise InputError(f"there is no attention to show: {explain_blindness(look)}", "--json gives its predictions")
+    crossing = [place for place in maps if place.name in look.model.alignments]
+    first = (crossing or [place for place in maps if place.stack == maps[-1].stack])[0]
+    return [place for place in maps if (place.stack, place.part, place.what) == (first.stack, first.part, first.what)]

@@ -1,0 +1,90 @@
+"""Attention over a picture: which places of it each word looked at, or each position before it, such as a class token.
+
+Weights are laid over the picture as light: the place with the most weight stays as it is, one with none goes dark. So a
+map says where a word looked most, and nothing of how much that was; numbers are in the viewer and in the data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor
+
+from regard.data.canvas import Picture
+from regard.lens.choice import choose_weights, main_maps
+from regard.lens.grid import labels
+from regard.lens.look import AttentionMap, Look
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NIGHT = 0.22  # how bright a place without weight is
+ACROSS = 6  # pictures side by side
+
+
+@dataclass(frozen=True)
+class Lit:
+    """Places by who looks at them."""
+
+    labels: list[str]
+    maps: Tensor  # (lookers, height, width)
+
+
+def looks_at_picture(look: Look) -> bool:
+    """Whether its main weights are over the places of a picture."""
+    pictured = look.reading.pictured
+    return pictured is not None and bool(look.maps()) and main_maps(look)[0].columns == pictured.axis
+
+
+def light_places(look: Look, place: AttentionMap, weights: Tensor) -> Lit | None:
+    """Weights (queries, keys) over the picture's places; None where they aren't over a picture.
+
+    Where places look at each other, those who look are the positions before the picture; without any, all as a mean.
+    """
+    pictured = look.reading.pictured
+    if pictured is None or place.columns != pictured.axis:
+        return None
+    grid = pictured.grid
+    maps = weights[:, grid.first :].unflatten(1, (grid.height, grid.width, grid.channels)).sum(-1)
+    names = look.label(place.rows, len(weights))
+    if place.rows != pictured.axis:
+        return Lit(names, maps)
+    if grid.first:
+        return Lit(names[: grid.first], maps[: grid.first])
+    return Lit(["mean"], maps.mean(0, keepdim=True))
+
+
+def light_picture(picture: Picture, places: Tensor) -> Picture:
+    """A picture under weights (height, width) of its places, the brightest as it was."""
+    most = float(places.max()) or 1.0
+    height, width, _ = picture.shape
+    rows = np.arange(height) * places.shape[0] // height
+    columns = np.arange(width) * places.shape[1] // width
+    light = NIGHT + (1 - NIGHT) * (places / most).cpu().numpy()[np.ix_(rows, columns)]
+    return (picture * light[..., None]).round().astype(np.uint8)
+
+
+def lit_figure(look: Look) -> Figure:
+    """The picture, and the picture under the weights of each word: the mean of all heads that look at it."""
+    from regard.lens.chart import GREY, begin_figure
+
+    pictured, chosen = look.reading.pictured, choose_weights(look)
+    lit = light_places(look, chosen.place, chosen.weights)
+    assert pictured is not None and lit is not None
+    pictures = [pictured.picture, *(light_picture(pictured.picture, places) for places in lit.maps)]
+    names = ["", *labels(lit.labels)]
+    across = min(ACROSS, len(pictures))
+    down = math.ceil(len(pictures) / across)
+    figure = begin_figure(0.4 + 1.9 * across, 0.6 + 2.1 * down)
+    panels = figure.subplots(down, across, squeeze=False).flatten()
+    for axes in panels:
+        axes.set_axis_off()
+    for axes, name, seen in zip(panels, names, pictures, strict=False):
+        shown = seen if seen.shape[2] == 3 else seen[..., 0]
+        axes.imshow(shown, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+        axes.set_title(name, fontsize=11, color=GREY, parse_math=False)
+    figure.suptitle(look.reading.text, fontsize=12, parse_math=False)
+    return figure

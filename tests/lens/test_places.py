@@ -1,0 +1,158 @@
+"""Attention over a picture: which weights go where, in the terminal, in files and in the page."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from regard import preset
+from regard.core.inputs import Inputs
+from regard.decode.reading import Pictured, Reading, Strip
+from regard.lens.flow import attention_rollout
+from regard.lens.look import Look
+from regard.lens.places import NIGHT, light_picture, light_places
+from regard.lens.terminal import draw_grid
+from tests.lens.screen import show
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+WORDS = ("▁a", "▁red", "▁square", "[EOS]")
+CROSS = "decoder.blocks.0.cross.weights"
+
+
+def draw_square() -> np.ndarray:
+    picture = np.full((24, 36, 3), 230, np.uint8)
+    picture[6:18, 6:18] = (200, 30, 30)
+    return picture
+
+
+def caption() -> Look:
+    """A Transformer that writes about a picture of 3 × 3 places and a class token."""
+    torch.manual_seed(0)
+    encoder = preset("vit-tiny", width=16, heads=2, depth=1, image=24, patch=8, channels=3).encoder
+    writer = preset("transformer-tiny", width=16, heads=2, depth=1, vocabulary=9)
+    model = writer.replace(encoder=encoder, share=False).build().eval()
+    assert encoder is not None and encoder.embedding.grid is not None
+    grid = encoder.embedding.grid
+    read = Strip(("[BOS]", *WORDS[:-1]), (True, False, False, False))
+    reading = Reading(
+        Inputs(torch.tensor([[1, 4, 5, 6]]), memory=Inputs(torch.rand(1, 3, 24, 24))),
+        read,
+        source=Strip.of_grid(grid),
+        written=Strip(WORDS, (False, False, False, True)),
+        targets=dict.fromkeys(range(4), 4),
+        text="a red square",
+        pictured=Pictured(draw_square(), grid, "source"),
+    )
+    return Look(model, reading)
+
+
+def classify(depth: int = 2) -> Look:
+    torch.manual_seed(0)
+    model = preset("vit-tiny", width=16, heads=2, depth=depth, image=24, patch=8, channels=3).build().eval()
+    assert model.spec.encoder is not None and model.spec.encoder.embedding.grid is not None
+    grid = model.spec.encoder.embedding.grid
+    inputs = Inputs(torch.rand(1, 3, 24, 24))
+    pictured = Pictured(draw_square(), grid, "target")
+    return Look(model, Reading(inputs, Strip.of_grid(grid), targets={0: None}, text="a.png", pictured=pictured))
+
+
+def test_each_word_has_the_weights_of_its_places() -> None:
+    look = caption()
+    weights = look.weights(CROSS)[CROSS].mean(0)
+    lit = light_places(look, look.place(CROSS), weights)
+    assert lit is not None and lit.labels == list(WORDS)
+    assert lit.maps.shape == (4, 3, 3)
+    assert torch.equal(lit.maps[2, 1, 2], weights[2, 1 + 1 * 3 + 2])  # the class token stands before the places
+    own = look.place("decoder.blocks.0.mix.weights")
+    assert light_places(look, own, torch.rand(4, 4)) is None
+
+
+def test_of_places_that_look_at_each_other_the_class_token_speaks() -> None:
+    look = classify()
+    name = "encoder.blocks.1.mix.weights"
+    weights = look.weights(name)[name].mean(0)
+    lit = light_places(look, look.place(name), weights)
+    assert lit is not None and lit.labels == ["[class]"]
+    assert torch.equal(lit.maps[0].flatten(), weights[0, 1:])
+
+
+def test_the_place_with_the_most_weight_stays_as_it_was() -> None:
+    picture = draw_square()
+    places = torch.tensor([[0.0, 0.2], [0.8, 0.4]])
+    lit = light_picture(picture, places)
+    assert (lit[12:, :18] == picture[12:, :18]).all()
+    assert (lit[:12, :18] == (picture[:12, :18] * NIGHT).round()).all()
+    assert (lit[12:, 18:] == (picture[12:, 18:] * (NIGHT + (1 - NIGHT) / 2)).round()).all()
+
+
+def test_a_terminal_draws_the_places_of_each_word() -> None:
+    lines = draw_grid(caption(), color=False, width=80).splitlines()
+    assert lines[0].startswith("decoder cross")
+    assert lines[1].split() == ["a", "red", "square", "[EOS]"]
+    assert len(lines) == 2 + 3 * 4 // 2  # each place is four wide and, at half a line, four high
+    assert all(len(line) <= 80 for line in lines)
+    narrow = draw_grid(caption(), color=False, width=30).splitlines()
+    assert narrow[1].split() == ["a", "red"]
+
+
+def test_a_file_has_the_picture_and_one_for_each_word(tmp_path: Path) -> None:
+    look = caption()
+    look.save(tmp_path / "look.png")
+    with Image.open(tmp_path / "look.png") as written:
+        width, height = written.size
+    assert width > 2 * height
+    look.save(tmp_path / "look.json")
+    axes = json.loads((tmp_path / "look.json").read_text("utf-8"))["axes"]
+    assert axes["source"]["picture"]["grid"] == {"height": 3, "width": 3, "channels": 1, "first": 1}
+    assert "picture" not in axes["target"]
+
+
+def test_rollout_is_a_map_of_what_reads_a_picture() -> None:
+    look = classify()
+    figure = look.figure()
+    assert [each["name"] for each in figure.data["maps"]][-1] == "rollout"
+    assert np.array_equal(figure.arrays["rollout"][0], attention_rollout(look).shares[-1].numpy())
+    assert "rollout" not in caption().figure().arrays
+
+
+def test_words_and_places_point_at_each_other_in_the_page(browser: Browser, tmp_path: Path) -> None:
+    look = caption()
+    weights = look.weights(CROSS)[CROSS][0]
+    with show(browser, tmp_path, [look.figure()]) as screen:
+        page = screen.page
+        page.locator(".lookers [data-row='1']").hover()
+        screen.settle()
+        best = look.source_tokens or []
+        assert f"red looks most at row and column {best[1 + int(weights[1, 1:].argmax())]}" in page.locator(
+            ".picture .beside"
+        ).inner_text().replace("\n", " ")
+        shot = Image.open(io.BytesIO(page.locator(".picture canvas").screenshot())).convert("L")
+        place = int(weights[1, 1:].argmin())
+        dark = shot.getpixel((int((place % 3 + 0.15) * shot.width / 3), int((place // 3 + 0.15) * shot.height / 3)))
+        assert isinstance(dark, int) and dark < 215
+        box = page.locator(".picture canvas").bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.1)
+        screen.settle()
+        assert "→ 0,1" in screen.readout
+        shares = [
+            float(option.evaluate("(e) => e.style.getPropertyValue('--share')"))
+            for option in page.locator(".lookers [role=option]").all()
+        ]
+        assert shares == pytest.approx((weights[:, 2] / weights[:, 2].max()).tolist(), abs=1e-4)
+        page.locator(".lookers [data-row='2']").click()
+        screen.settle()
+        assert "held" in screen.readout
+        page.locator("button", has_text="decoder").click()
+        screen.settle()
+        assert "don't look at the picture" in page.locator(".picture .beside").inner_text()
+        assert not screen.faults
