@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Literal, Self, overload
@@ -44,7 +45,7 @@ from regard.errors import InputError, SpecError
 from regard.tasks.agreement import measure_agreement
 from regard.tasks.entropy import cross_entropy, losses
 from regard.tasks.example import Example
-from regard.tasks.measures import Measure, ratio
+from regard.tasks.measures import ratio
 from regard.tasks.picture import PictureTask, PictureTaskSpec, insist_on_canvas, read_given
 from regard.tasks.reinforce import Reinforce
 from regard.tasks.task import Pulse
@@ -284,39 +285,39 @@ def evaluate_captioner(
     captioner: Captioner, samples: Sequence[Sample], settings: Search, *, pulse: Pulse = lambda: None
 ) -> dict[str, Any]:
     """Every measure of a captioner on pictures with their references."""
-    pictures = [captioner.take(sample["picture"], None) for sample in samples]
     references: list[list[str]] = [sample["texts"] for sample in samples]
-    nats = likelihood(captioner, pictures, references, pulse)
-    began, texts, cut = time.perf_counter(), list[str](), 0
-    for first in range(0, len(pictures), ROWS):
+    sums, counts, texts = list[float](), list[int](), list[str]()
+    cut, seconds = 0, 0.0
+    for first in range(0, len(samples), ROWS):
         pulse()
-        for best, *_ in captioner.caption_all(pictures[first : first + ROWS], settings):
+        # a few at a time: what is kept on disk needn't fit the memory
+        pictures = [captioner.take(sample["picture"], None) for sample in samples[first : first + ROWS]]
+        for nats, tokens in add_losses(captioner, pictures, references[first : first + ROWS]):
+            sums.append(nats)
+            counts.append(tokens)
+        began = time.perf_counter()
+        for best, *_ in captioner.caption_all(pictures, settings):
             texts.append(best.text)
             cut += best.cut is not None
-    seconds = time.perf_counter() - began
-    measures = nats.named("loss") | nats.exponential().named("perplexity") | measure_agreement(texts, references)
+        seconds += time.perf_counter() - began
+    loss = ratio(sums, counts)  # in nats a token, without smoothing
+    measures = loss.named("loss") | loss.exponential().named("perplexity") | measure_agreement(texts, references)
     return measures | {"cut": cut, "decoding_seconds": seconds}
 
 
 @torch.no_grad()
-def likelihood(
-    captioner: Captioner, pictures: Sequence[Picture], references: Sequence[Sequence[str]], pulse: Pulse
-) -> Measure:
-    """The mean cross-entropy of all references, in nats a token, without smoothing; drawn anew by pictures."""
+def add_losses(
+    captioner: Captioner, pictures: Sequence[Picture], references: Sequence[Sequence[str]]
+) -> Iterator[tuple[float, int]]:
+    """The cross-entropy of all references of each picture, in nats, and how many tokens they have."""
     model, tokenizer = captioner.model, captioner.tokenizer
-    sums, counts = list[float](), list[int]()
-    for first in range(0, len(pictures), ROWS):
-        pulse()
-        group = references[first : first + ROWS]
-        memory = repeat_memory(model, captioner.look_at(pictures[first : first + ROWS]), list(map(len, group)))
-        rows = tokenizer.encode([text for texts in group for text in texts])
-        target = Inputs.pad([[tokenizer.begin, *row, tokenizer.end] for row in rows], tokenizer.pad).to(model.device)
-        kept = target.real[:, 1:]
-        factors = model.factors(replace(target.without_last(), memory=memory), kept)
-        parts = losses(factors, target.tokens[:, 1:][kept]).split([len(row) + 1 for row in rows])
-        costs = iter(zip((float(part.sum()) for part in parts), rows, strict=True))
-        for texts in group:
-            own = [next(costs) for _ in texts]
-            sums.append(sum(cost for cost, _ in own))
-            counts.append(sum(len(row) + 1 for _, row in own))
-    return ratio(sums, counts)
+    memory = repeat_memory(model, captioner.look_at(pictures), list(map(len, references)))
+    rows = tokenizer.encode([text for texts in references for text in texts])
+    target = Inputs.pad([[tokenizer.begin, *row, tokenizer.end] for row in rows], tokenizer.pad).to(model.device)
+    kept = target.real[:, 1:]
+    factors = model.factors(replace(target.without_last(), memory=memory), kept)
+    parts = losses(factors, target.tokens[:, 1:][kept]).split([len(row) + 1 for row in rows])
+    costs = zip(parts, rows, strict=True)
+    for texts in references:
+        own = [(float(part.sum()), len(row) + 1) for part, row in islice(costs, len(texts))]
+        yield sum(nats for nats, _ in own), sum(tokens for _, tokens in own)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -10,6 +12,7 @@ from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.core.padding import Padding
 from regard.core.probe import Record
+from regard.data.batches import make_batch
 from regard.errors import SpecError
 from regard.mixers.attentive import Attentive, AttentiveRecurrence
 from regard.models import preset
@@ -56,9 +59,10 @@ def test_it_computes_the_equations_of_show_attend_and_tell() -> None:
     cell = torch.nn.LSTMCell(16, 8)
     for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
         setattr(cell, name, getattr(part.cell.fused, f"{name}_l0"))
+    reader: Any = model.decoder.embedding
     found = []
     for time in range(3):
-        y = model.decoder.embedding.table.weight[tokens[:, time]]  # type: ignore[union-attr]
+        y = reader.table(tokens[:, time])
         score = part.score
         e = score.score(torch.tanh(score.query(h)[:, None] + score.key(places)))[..., 0]  # type: ignore[operator]
         alpha = e.softmax(-1)
@@ -153,3 +157,11 @@ def test_places_are_drawn_in_training_and_expected_in_use() -> None:
     again = Record(f"{PATH}.weights")
     model(given, model.encode(places), probe=again)  # who hears less changes nothing, and chance is torch's own
     assert torch.equal(again[f"{PATH}.weights"][:, 0], weights)
+
+
+def test_what_a_decoder_reads_is_what_it_predicts() -> None:
+    """So a cost over real words is one over predictions: the end of a short row predicts nothing, and isn't read."""
+    batch = make_batch([[5], [5, 6]], [[7], [7, 8, 9]], 0, 1, 2)
+    read = batch.target.without_last()
+    assert int(read.real.sum()) == batch.tokens == 6
+    assert read.tokens[read.real].tolist() == [1, 7, 1, 7, 8, 9]
