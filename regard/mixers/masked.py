@@ -38,6 +38,9 @@ class Masked(PlaneSpec):
     """A: for the first layer, where a slot holds the value before its place. B: a place sees itself, too."""
     hidden: Size | None = None
     """The convolution has this many channels, between two projections; unless given, as many as the model, and none."""
+    inputs: Size | None = None
+    """The convolution reads this many channels, to which a projection brings what comes in; unless given, all of them.
+    """
     gated: bool = False
     """Half of the sums open or close the other half (van den Oord et al. 2016 b); without, what is negative is dropped.
     """
@@ -45,6 +48,8 @@ class Masked(PlaneSpec):
     def build(self, width: int) -> Mixer:
         if self.kernel % 2 == 0:
             raise SpecError(f"kernel: {self.kernel} has no middle", f"kernel={self.kernel + 1}")
+        if self.hidden is not None and self.inputs is not None:
+            raise SpecError(f"inputs: hidden {self.hidden} says how much is read, and not {self.inputs}", "inputs=none")
         if self.kernel == 1:
             raise SpecError("kernel: 1 sees no neighbour, so it would mix nothing", "kernel=3, or ffn=feedforward")
         return MaskedConvolution(self, width)
@@ -55,9 +60,10 @@ class MaskedConvolution(PlaneMixer):
         super().__init__(spec)
         self.first, self.gated, self.reach = spec.mask == "A", spec.gated, spec.kernel // 2
         self.size = spec.hidden or width
-        self.narrow = Dense(width, self.size) if spec.hidden else None
+        self.reads = spec.inputs or self.size
+        self.narrow = Dense(width, self.reads) if spec.hidden or spec.inputs else None
         self.sums = self.size * (1 + spec.gated)
-        shape = (self.channels * self.sums, self.channels * self.size, self.reach + 1, spec.kernel)
+        shape = (self.channels * self.sums, self.channels * self.reads, self.reach + 1, spec.kernel)
         self.weight = nn.Parameter(torch.empty(shape))
         self.bias = nn.Parameter(torch.zeros(shape[0]))
         self.widen = Dense(self.size, width) if spec.hidden else None
@@ -71,10 +77,12 @@ class MaskedConvolution(PlaneMixer):
 
     def matrix(self) -> Tensor:
         """The weights, with zeros for what comes later."""
-        return self.weight * show_earlier(self.channels, self.sums, self.size, self.reach, self.first).to(self.weight)
+        return self.weight * show_earlier(self.channels, self.sums, self.reads, self.reach, self.first).to(self.weight)
 
     def enter(self, x: Tensor) -> Tensor:
-        return x if self.narrow is None else F.relu(self.narrow(F.relu(x)))
+        if self.narrow is None:
+            return x
+        return self.narrow(x) if self.widen is None else F.relu(self.narrow(F.relu(x)))
 
     def leave(self, hidden: Tensor) -> Tensor:
         if self.gated:
@@ -91,7 +99,7 @@ class MaskedConvolution(PlaneMixer):
         values = F.pad(x[:, 1:], (0, 0, 0, 1)) if self.first else x
         plane = F.pad(self.fold(values, columns), (0, 0, reach, reach, reach, 0))
         if self.first:
-            plane[:, reach, reach - 1, -self.size :] = x[:, 0]  # what begins a picture
+            plane[:, reach, reach - 1, -self.reads :] = x[:, 0]  # what begins a picture
         # channels are last in memory and stay there: neither the convolution nor we copy
         sums = F.conv2d(plane.permute(0, 3, 1, 2), self.matrix(), self.bias)
         return self.unfold(sums.permute(0, 2, 3, 1), time)
@@ -104,7 +112,7 @@ class MaskedConvolution(PlaneMixer):
         return (self.reach * (columns + 1) + 1) * self.channels
 
     def blank(self, rows: int, columns: int, view: View) -> History:
-        return (view.zeros(rows, self.extent(columns), self.size),)
+        return (view.zeros(rows, self.extent(columns), self.reads),)
 
     def step(self, x: Tensor, history: History, at: int, columns: int) -> tuple[Tensor, History]:
         tail = push(history[0], x)

@@ -55,6 +55,8 @@ def compose(s: PixelRNN) -> ModelSpec:
         "row": Row(kernel=s.kernel, hidden=hidden),
         "diagonal": Diagonal(hidden=hidden),
     }
+    # few values need few channels to be told apart, and the first convolution is the largest
+    inputs = s.levels if s.levels < s.width else None
     embedding = embed(s.image, s.channels, s.levels, s.dropout)
     return ModelSpec(
         decoder=StackSpec(
@@ -63,7 +65,7 @@ def compose(s: PixelRNN) -> ModelSpec:
             # a plane knows its borders, so the paper's models have no positions
             embedding=embedding.replace(position="none"),
             # what slot t holds is the value before its place, so it must not stay in the stream of that place
-            first=(BlockSpec(mix=Masked(kernel=s.first, mask="A"), residual=False),),
+            first=(BlockSpec(mix=Masked(kernel=s.first, mask="A", inputs=inputs), residual=False),),
             blocks=(BlockSpec(mix=layers[s.layer], dropout=s.dropout),),
         ),
         head=Vocabulary(tied=False, size=s.levels, bias=True, transform="relu"),

@@ -23,15 +23,15 @@ class Tap(NamedTuple):
 
     source: int  # the first that is heard, counted in the front before
     target: int  # the first that hears
-    count: int
+    length: int
 
     @property
     def heard(self) -> slice:
-        return slice(self.source, self.source + self.count)
+        return slice(self.source, self.source + self.length)
 
     @property
     def hears(self) -> slice:
-        return slice(self.target, self.target + self.count)
+        return slice(self.target, self.target + self.length)
 
 
 @dataclass(frozen=True)
@@ -97,18 +97,18 @@ class Wave(torch.autograd.Function):
         hiddens, cells, shows, news = (part.split(sizes, 1) for part in (hidden, cell, shown, fresh))
         for front, count in enumerate(sizes):
             for tap, part in zip(course.taps[front], taps, strict=True):
-                if tap.count < count:
+                if tap.length < count:
                     part[front][:, : tap.target].zero_()
-                    part[front][:, tap.target + tap.count :].zero_()
-                if tap.count:
+                    part[front][:, tap.target + tap.length :].zero_()
+                if tap.length:
                     part[front][:, tap.hears].copy_(hiddens[front - 1][:, tap.heard])
             torch.baddbmm(bias, sources[front], weight, out=sums[front]).sigmoid_()
             new = torch.mul(half[front], 2, out=news[front]).sub_(1)
             now = cells[front]
             keeper = course.taps[front][course.keeper]
-            if keeper.count < count:
+            if keeper.length < count:
                 now.zero_()
-            if keeper.count:
+            if keeper.length:
                 kept = cells[front - 1][:, keeper.heard]
                 torch.mul(forget[front][:, keeper.hears], kept, out=now[:, keeper.hears])
             now.addcmul_(enter[front], new)
@@ -121,7 +121,7 @@ class Wave(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor | None, after: Tensor | None) -> tuple[Tensor, Tensor, Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, slope: Tensor | None, after: Tensor | None) -> tuple[Tensor, Tensor, Tensor, None]:
         weight, gates, heard, cell, shown, fresh = ctx.saved_tensors
         course: Course = ctx.course
         batch, size, sizes = gates.shape[2], cell.shape[-1], course.sizes
@@ -145,9 +145,9 @@ class Wave(torch.autograd.Function):
             torch.mul(now, news[front], out=at_enter[front])
             torch.mul(now, enter[front], out=at_half[front]).mul_(2)
             keeper = course.taps[front][course.keeper]
-            if keeper.count < sizes[front]:
+            if keeper.length < sizes[front]:
                 at_forget[front].zero_()
-            if keeper.count:
+            if keeper.length:
                 mine = now[:, keeper.hears]
                 torch.mul(mine, cells[front - 1][:, keeper.heard], out=at_forget[front][:, keeper.hears])
                 carries[front - 1][:, keeper.heard].addcmul_(mine, forget[front][:, keeper.hears])
@@ -167,7 +167,7 @@ def run_wave(seen: Tensor, weight: Tensor, bias: Tensor, recurrent: Tensor, cour
     twice = weight.new_ones(4 * size)
     twice[3 * size :] = 2.0  # see `Wave`
     both = torch.cat((weight, recurrent), 1) * twice
-    return Wave.apply(seen, both, bias * twice, course)  # type: ignore[no-untyped-call, no-any-return]
+    return Wave.apply(seen, both, bias * twice, course)
 
 
 def tick(given: Tensor, heard: Tensor, weight: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:

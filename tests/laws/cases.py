@@ -62,7 +62,7 @@ EXTRA: list[dict[str, Any]] = [
     {"kind": "mamba", "convolution": 1, "states": 3},
     {"kind": "ssm", "states": 2},
     {"kind": "masked", "columns": 3, "channels": 2, "hidden": 6},
-    {"kind": "masked", "columns": 2, "kernel": 5},
+    {"kind": "masked", "columns": 2, "kernel": 5, "inputs": 3},
     {"kind": "masked", "columns": 5, "channels": 2, "kernel": 5, "mask": "A"},
     {"kind": "row", "columns": 3, "kernel": 5},
     {"kind": "row", "columns": 2, "channels": 2, "kernel": 1},

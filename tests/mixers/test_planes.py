@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -83,19 +84,19 @@ def test_mask_a_sees_the_values_around_a_place_and_not_its_own(reach: int, chann
 
 def test_a_masked_convolution_is_a_convolution_with_a_mask() -> None:
     spec = Masked(kernel=5, columns=COLUMNS)
-    mixer = spec.build(WIDTH)
+    mixer: Any = spec.build(WIDTH)
     x = torch.randn(2, HEIGHT * COLUMNS, WIDTH)
     kernel = torch.zeros(WIDTH, WIDTH, 5, 5)
-    kernel[:, :, :3] = mixer.weight.detach()  # type: ignore[attr-defined]
+    kernel[:, :, :3] = mixer.weight.detach()
     kernel[:, :, 2, 3:] = 0
     plane = x.mT.unflatten(2, (HEIGHT, COLUMNS))
-    expected = F.conv2d(plane, kernel, mixer.bias, padding=2).relu()  # type: ignore[attr-defined]
+    expected = F.conv2d(plane, kernel, mixer.bias, padding=2).relu()
     torch.testing.assert_close(mixer(x, View.of(x)), expected.flatten(2).mT)
 
 
-def run_diagonal_lstm(mixer: torch.nn.Module, x: Tensor, way: int) -> Tensor:
+def run_diagonal_lstm(mixer: Any, x: Tensor, way: int) -> Tensor:
     """One map of the Diagonal BiLSTM as the paper has it, place by place: (height, columns, size)."""
-    weight, recurrent, bias = (part[way] for part in (mixer.input, mixer.recurrent, mixer.bias))  # type: ignore[index, union-attr]
+    weight, recurrent, bias = (part[way] for part in (mixer.input, mixer.recurrent, mixer.bias))
     size = weight.shape[1] // 4
     hidden, cell = torch.zeros(HEIGHT + 1, COLUMNS + 1, size), torch.zeros(HEIGHT + 1, COLUMNS + 1, size)
     for row in range(HEIGHT):
@@ -111,12 +112,12 @@ def run_diagonal_lstm(mixer: torch.nn.Module, x: Tensor, way: int) -> Tensor:
 @torch.no_grad()
 def test_a_diagonal_bilstm_is_two_maps_of_which_one_is_a_row_lower() -> None:
     torch.manual_seed(0)
-    mixer = Diagonal(columns=COLUMNS).build(WIDTH)
+    mixer: Any = Diagonal(columns=COLUMNS).build(WIDTH)
     x = torch.randn(1, HEIGHT * COLUMNS, WIDTH)
     plane = x[0].unflatten(0, (HEIGHT, COLUMNS))
     left, right = run_diagonal_lstm(mixer, plane, 0), run_diagonal_lstm(mixer, plane.flip(1), 1).flip(1)
     both = left + torch.cat((torch.zeros_like(right[:1]), right[:-1]))
-    expected = mixer.output(both.flatten(0, 1))  # type: ignore[operator]
+    expected = mixer.output(both.flatten(0, 1))
     torch.testing.assert_close(mixer(x, View.of(x))[0], expected)
 
 
