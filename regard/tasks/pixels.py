@@ -31,7 +31,7 @@ from regard.data.sample import Form, Sample
 from regard.data.sieve import Row
 from regard.decode.painter import Painter, shift
 from regard.decode.pipeline import Pipeline
-from regard.errors import SpecError
+from regard.errors import CheckpointError, SpecError
 from regard.tasks.entropy import cross_entropy
 from regard.tasks.measures import Measure, ratio
 from regard.tasks.picture import PictureTask, PictureTaskSpec, insist_on_canvas
@@ -118,7 +118,13 @@ class PixelTaskSpec(PictureTaskSpec):
         return Painter
 
     def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Painter:
-        return Painter(network, self.make_coder(insist_on_canvas(lexicon)), self.fit)
+        coder, embedding = self.make_coder(insist_on_canvas(lexicon)), network.spec.main.embedding
+        if (embedding.picture, embedding.token_count) != (coder.shape, coder.levels + 1):
+            raise CheckpointError(
+                f"its model reads pictures of {embedding.picture} with {embedding.token_count} tokens, "
+                f"and its task draws {coder.shape} with {coder.levels} levels"
+            )
+        return Painter(network, coder, self.fit)
 
     def measure(self, pipeline: Painter, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return assess(pipeline, samples, pulse)

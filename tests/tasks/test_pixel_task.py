@@ -21,7 +21,7 @@ from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import TokenizerSpec
 from regard.decode.painter import Painter
-from regard.errors import DataError, SpecError
+from regard.errors import CheckpointError, DataError, SpecError
 from regard.models import preset
 from regard.runs.evaluate import evaluate
 from regard.runs.load import load
@@ -174,6 +174,13 @@ def test_a_model_that_reads_no_pixels_is_refused() -> None:
             PixelTaskSpec().fit_model(preset(name), lexicon)
     with pytest.raises(SpecError, match="an encoder and a decoder"):
         PixelTaskSpec().fit_model(preset("transformer-tiny"), lexicon)
+
+
+def test_a_model_of_other_pictures_draws_nothing() -> None:
+    model = preset("pixel-lstm", image=4, width=8, depth=1).build()
+    for canvas in (Canvas(4, 6, 1, "uint8", (0.5,), (0.5,)), Canvas(4, 4, 1, "uint8", (0.5,), (0.5,))):
+        with pytest.raises(CheckpointError, match=r"its model reads pictures of \(4, 4, 1\) with 3 tokens"):
+            PixelTaskSpec(levels=3).pipeline(model, Lexicon(None, canvas=canvas))
 
 
 @pytest.mark.parametrize("name", ["pixelcnn", "pixelrnn-row", "pixelrnn-diagonal"])
