@@ -63,8 +63,7 @@ class Model(Visible):
         layers = self.encoder.layers()
         last = layers[-1].mixer if layers else None
         ending = last.start(view.mask.rows, view) if last is not None and last.leaves_final else None
-        nothing = Group(parts=(None, None))
-        parts = (*(nothing for _ in layers[1:]), Group(parts=(ending, None))) if layers else ()
+        parts = tuple(Group(parts=(ending if layer is layers[-1] else None, None)) for layer in layers)
         states = self.encoder(inputs.tokens, view, Group(parts=parts))
         final = None if ending is None else ending.summary()
         return Memory(tensors=(view.mask.align(states),), valid=view.mask.aligned, final=final)

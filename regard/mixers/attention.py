@@ -2,8 +2,8 @@
 
 Grouped and multi-query heads (Shazeer 2019, Ainslie et al. 2023), sliding windows (Beltagy et al. 2020), rotary,
 ALiBi or T5 positions; soft weights, or hard ones (Xu et al. 2015); a learned temperature, and positions that don't look
-at themselves (Lee et al. 2021). Nobody watching: torch's fused kernel. Somebody watching, hard weights, or weights that
-are dropped on a CPU, whose kernel doesn't: the same softmax, in the open.
+at themselves (Lee et al. 2021). Nobody watching: torch's fused kernel. Somebody watching, or hard weights: the same
+softmax, in the open.
 
 Cost: time O(n²) for a whole sequence, windowed or not, and O(n) or O(window) a step; state O(n), or O(window).
 """
@@ -21,7 +21,6 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.core.dense import Dense
-from regard.core.dropout import dropout as drop
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import See
 from regard.core.slots import Slots
@@ -161,7 +160,7 @@ class MultiHeadAttention(Mixer):
         if whole or seen is None:
             index = torch.arange(mask.time, device=x.device)[None]
             bias = self.bias(view, index, lambda: index, "chunk")
-            explicit = bias is not None or see is not None or self.is_open(x)
+            explicit = bias is not None or see is not None or spec.hard
             allowed = mask.table(spec.causal, spec.window, explicit=explicit)
             if not spec.itself:
                 allowed = view.once(("others", spec.window), lambda: look_away(allowed, index))
@@ -221,10 +220,6 @@ class MultiHeadAttention(Mixer):
         x = x.unflatten(-1, (-1, self.size))
         return (x if norm is None else norm(x)).transpose(1, 2)
 
-    def is_open(self, x: Tensor) -> bool:
-        """Whether weights are computed in the open, though nobody may watch."""
-        return self.spec.hard or (self.spec.dropout > 0 and self.training and x.device.type == "cpu")
-
     def attend(
         self,
         query: Tensor,
@@ -239,7 +234,7 @@ class MultiHeadAttention(Mixer):
         dropout = self.spec.dropout if self.training else 0.0
         if self.temperature is not None:
             query = query * self.temperature[:, None, None].to(query.dtype)
-        if see is not None or self.is_open(query):
+        if see is not None or self.spec.hard:
             return openly(query, key, value, allowed, bias, self.scale, dropout, see, self.spec.hard)
         table = allowed
         if bias is not None:
@@ -288,8 +283,7 @@ def openly(
     weights = weigh(scores if bias is None else scores + bias, allowed, hard)
     if see is not None:
         weights = see("weights", weights)
-    weights = weights.to(value.dtype)  # a bias on the scores is in single precision
-    return (drop(weights, dropout) if dropout else weights) @ value
+    return F.dropout(weights.to(value.dtype), dropout) @ value  # a bias on the scores is in single precision
 
 
 def report_by_position(see: See, positions: Tensor, total: int) -> See:
