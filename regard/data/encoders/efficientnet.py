@@ -39,7 +39,7 @@ class EfficientNetLite(EncoderSpec):
 
     kind: Literal["efficientnet-lite0"] = "efficientnet-lite0"
     channels: Literal[320, 1280] = 1280
-    """1280: the map that its classifier averages. 320: the one before the last layer, a quarter of the memory."""
+    """The map has this many channels: 1280, as its classifier averages it, or the 320 before, which take less room."""
 
     def map_pictures(self, pictures: Sequence[Picture]) -> list[Picture]:
         network = load_network()
