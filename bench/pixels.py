@@ -22,12 +22,12 @@ from regard.core.grid import Grid
 from regard.core.mixer import Mixer
 from regard.core.view import View
 from regard.host.machine import keep_memory
-from regard.mixers.diagonal import Diagonal
+from regard.mixers.diagonal import DiagonalLSTM
 from regard.mixers.masked import Masked
-from regard.mixers.row import Row
+from regard.mixers.row import RowLSTM
 
 BATCH, SIDE = 16, 28
-SPECS = (Diagonal(), Row(), Masked())
+SPECS = (DiagonalLSTM(), RowLSTM(), Masked())
 PRESETS = ("pixelcnn", "pixelrnn-row", "pixelrnn-diagonal", "pixel-gpt", "pixel-lstm", "pixel-mamba")
 
 

@@ -27,7 +27,7 @@ from regard.parts.raster import History, PlaneMixer, PlaneSpec, list_groups, pus
 from regard.parts.wave import run_diagonals, run_wave, start_gates, tick
 
 
-class Diagonal(PlaneSpec):
+class DiagonalLSTM(PlaneSpec):
     """How much the two states of a place hold."""
 
     kind: Literal["diagonal"] = "diagonal"
@@ -39,7 +39,7 @@ class Diagonal(PlaneSpec):
 
 
 class DiagonalRecurrence(PlaneMixer):
-    def __init__(self, spec: Diagonal, width: int) -> None:
+    def __init__(self, spec: DiagonalLSTM, width: int) -> None:
         super().__init__(spec)
         self.size, self.width = spec.hidden or max(1, width // 2), width
         inputs, states = self.channels * width, self.channels * self.size
@@ -70,12 +70,12 @@ class DiagonalRecurrence(PlaneMixer):
         rows, height = plane.shape[:2]
         if not height:
             return x.new_zeros(rows, 0, self.size), *(x.new_zeros(2, rows, 0, self.channels * self.size),) * 2
-        course = run_diagonals(height, columns)
+        route = run_diagonals(height, columns)
         order, home = (index.to(x.device) for index in list_orders(height, columns))
         places = plane.flatten(1, 2).transpose(0, 1)  # (places, rows, …)
         seen = places.index_select(0, order).unflatten(0, (2, -1))
         with torch.autocast(x.device.type, enabled=False):
-            hidden, cell = run_wave(seen, self.matrix(), self.bias, self.recurrent, course)
+            hidden, cell = run_wave(seen, self.matrix(), self.bias, self.recurrent, route)
         ahead, back = hidden.flatten(0, 1).index_select(0, home).view(2, -1, *hidden.shape[2:])
         both = ahead + F.pad(back[:-columns], (0, 0, 0, 0, columns, 0))  # a row later
         return self.unfold(both.transpose(0, 1), x.shape[1]), hidden, cell

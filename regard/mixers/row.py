@@ -23,7 +23,7 @@ from regard.parts.raster import History, PlaneMixer, PlaneSpec, list_groups, pic
 from regard.parts.wave import run_rows, run_wave, start_gates, tick
 
 
-class Row(PlaneSpec):
+class RowLSTM(PlaneSpec):
     """How wide the state looks, and how much it holds."""
 
     kind: Literal["row"] = "row"
@@ -39,7 +39,7 @@ class Row(PlaneSpec):
 
 
 class RowRecurrence(PlaneMixer):
-    def __init__(self, spec: Row, width: int) -> None:
+    def __init__(self, spec: RowLSTM, width: int) -> None:
         super().__init__(spec)
         self.reach, self.size = spec.kernel // 2, spec.hidden or max(1, width // 2)
         inputs, states = self.channels * width, self.channels * self.size
@@ -77,8 +77,8 @@ class RowRecurrence(PlaneMixer):
         shifted = [sides[:, :, shift : shift + columns] for shift in range(self.reach + 1)]
         seen = torch.cat(shifted, -1).flatten(1, 2).transpose(0, 1)  # (places, rows, …)
         with torch.autocast(x.device.type, enabled=False):
-            course = run_rows(height, columns, self.reach)
-            hidden, cell = run_wave(seen[None], self.matrix(), self.bias, self.recurrent, course)
+            route = run_rows(height, columns, self.reach)
+            hidden, cell = run_wave(seen[None], self.matrix(), self.bias, self.recurrent, route)
         hidden, cell = hidden[0].transpose(0, 1), cell[0].transpose(0, 1)
         return self.unfold(hidden, x.shape[1]), hidden, cell
 

@@ -15,9 +15,9 @@ from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Depth, Rate, Size
 from regard.core.stack import StackSpec
-from regard.mixers.diagonal import Diagonal
+from regard.mixers.diagonal import DiagonalLSTM
 from regard.mixers.masked import Masked
-from regard.mixers.row import Row
+from regard.mixers.row import RowLSTM
 from regard.models import Family, Settings
 from regard.models.pixel import Image, embed
 from regard.parts.head import Vocabulary
@@ -52,8 +52,8 @@ def compose(s: PixelRNN) -> ModelSpec:
     hidden = s.hidden or max(1, s.width // 2)
     layers: dict[Layer, MixerSpec] = {
         "masked": Masked(kernel=s.kernel, hidden=hidden),
-        "row": Row(kernel=s.kernel, hidden=hidden),
-        "diagonal": Diagonal(hidden=hidden),
+        "row": RowLSTM(kernel=s.kernel, hidden=hidden),
+        "diagonal": DiagonalLSTM(hidden=hidden),
     }
     # few values need few channels to be told apart, and the first convolution is the largest
     inputs = s.levels if s.levels < s.width else None

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 
-class Tap(NamedTuple):
+class Hearing(NamedTuple):
     """Places of a front that hear places of the front before it, one each."""
 
     source: int  # the first that is heard, counted in the front before
@@ -35,26 +35,26 @@ class Tap(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Course:
+class Route:
     """How a wave runs: for each front its taps, of which one also hands on the cell, and which places it holds."""
 
     sizes: tuple[int, ...]
-    taps: tuple[tuple[Tap, ...], ...]  # of each front, to the one before it; those of the first are empty
+    taps: tuple[tuple[Hearing, ...], ...]  # of each front, to the one before it; those of the first are empty
     order: tuple[int, ...]  # the places of a picture, row by row, as the fronts have them
     keeper: int  # the tap that the cell comes through
 
 
 @cache
-def run_rows(rows: int, columns: int, reach: int) -> Course:
+def run_rows(rows: int, columns: int, reach: int) -> Route:
     """A front is a row; a place hears those above it, `reach` to each side, and has the cell of the middle one."""
     offsets = range(-reach, reach + 1)
-    taps = tuple(Tap(max(0, offset), max(0, -offset), max(0, columns - abs(offset))) for offset in offsets)
-    none = tuple(Tap(0, 0, 0) for _ in taps)
-    return Course((columns,) * rows, (none, *(taps,) * (rows - 1)), tuple(range(rows * columns)), reach)
+    taps = tuple(Hearing(max(0, offset), max(0, -offset), max(0, columns - abs(offset))) for offset in offsets)
+    none = tuple(Hearing(0, 0, 0) for _ in taps)
+    return Route((columns,) * rows, (none, *(taps,) * (rows - 1)), tuple(range(rows * columns)), reach)
 
 
 @cache
-def run_diagonals(rows: int, columns: int, mirrored: bool = False) -> Course:
+def run_diagonals(rows: int, columns: int, mirrored: bool = False) -> Route:
     """A front is a diagonal; a place hears the one beside it, from which it has its cell, and the one above it."""
     sizes, taps, order = [], [], []
     before = range(0)
@@ -63,14 +63,14 @@ def run_diagonals(rows: int, columns: int, mirrored: bool = False) -> Course:
         found = []
         for offset in (0, -1):  # the same row, the row above
             hears = range(max(front.start, before.start - offset), min(front.stop, before.stop - offset))
-            found.append(Tap(hears.start + offset - before.start, hears.start - front.start, max(0, len(hears))))
+            found.append(Hearing(hears.start + offset - before.start, hears.start - front.start, max(0, len(hears))))
         sizes.append(len(front))
         taps.append(tuple(found))
         for row in front:
             column = number - row
             order.append(row * columns + (columns - 1 - column if mirrored else column))
         before = front
-    return Course(tuple(sizes), tuple(taps), tuple(order), 0)
+    return Route(tuple(sizes), tuple(taps), tuple(order), 0)
 
 
 class Wave(torch.autograd.Function):
@@ -83,9 +83,9 @@ class Wave(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, course: Course) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, route: Route) -> tuple[Tensor, Tensor]:
         directions, places, batch, inputs = x.shape
-        size, sizes = weight.shape[-1] // 4, course.sizes
+        size, sizes = weight.shape[-1] // 4, route.sizes
         heard = x.new_empty(directions, places, batch, weight.shape[1])
         heard[..., :inputs] = x
         gates = x.new_empty(directions, places, batch, 4 * size)
@@ -96,7 +96,7 @@ class Wave(torch.autograd.Function):
         taps = [part.split(sizes, 1) for part in heard[..., inputs:].split(size, -1)]
         hiddens, cells, shows, news = (part.split(sizes, 1) for part in (hidden, cell, shown, fresh))
         for front, count in enumerate(sizes):
-            for tap, part in zip(course.taps[front], taps, strict=True):
+            for tap, part in zip(route.taps[front], taps, strict=True):
                 if tap.length < count:
                     part[front][:, : tap.target].zero_()
                     part[front][:, tap.target + tap.length :].zero_()
@@ -105,7 +105,7 @@ class Wave(torch.autograd.Function):
             torch.baddbmm(bias, sources[front], weight, out=sums[front]).sigmoid_()
             new = torch.mul(half[front], 2, out=news[front]).sub_(1)
             now = cells[front]
-            keeper = course.taps[front][course.keeper]
+            keeper = route.taps[front][route.keeper]
             if keeper.length < count:
                 now.zero_()
             if keeper.length:
@@ -114,7 +114,7 @@ class Wave(torch.autograd.Function):
             now.addcmul_(enter[front], new)
             seen = torch.mul(now, 2, out=shows[front]).sigmoid_().mul_(2).sub_(1)  # tanh
             torch.mul(leave[front], seen, out=hiddens[front])
-        ctx.course = course
+        ctx.route = route
         ctx.save_for_backward(weight, gates, heard, cell, shown, fresh)
         ctx.set_materialize_grads(False)  # the cell is read only where a state goes on
         return hidden, cell
@@ -123,15 +123,15 @@ class Wave(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, slope: Tensor | None, after: Tensor | None) -> tuple[Tensor, Tensor, Tensor, None]:
         weight, gates, heard, cell, shown, fresh = ctx.saved_tensors
-        course: Course = ctx.course
-        batch, size, sizes = gates.shape[2], cell.shape[-1], course.sizes
+        route: Route = ctx.route
+        batch, size, sizes = gates.shape[2], cell.shape[-1], route.sizes
         # what later places say is added to these
         slope, carried = (
             torch.zeros_like(cell) if x is None else x.clone(memory_format=torch.contiguous_format)
             for x in (slope, after)
         )
         found = torch.empty_like(gates)
-        inputs = weight.shape[1] - len(course.taps[0]) * size
+        inputs = weight.shape[1] - len(route.taps[0]) * size
         back = weight.mT[..., inputs:].contiguous()
         flat = [batch * count for count in sizes]
         smooth, sums = (x.flatten(1, 2).split(flat, 1) for x in (gates, found))
@@ -144,7 +144,7 @@ class Wave(torch.autograd.Function):
             now.add_(torch.ops.aten.tanh_backward(here * leave[front], seen))
             torch.mul(now, news[front], out=at_enter[front])
             torch.mul(now, enter[front], out=at_half[front]).mul_(2)
-            keeper = course.taps[front][course.keeper]
+            keeper = route.taps[front][route.keeper]
             if keeper.length < sizes[front]:
                 at_forget[front].zero_()
             if keeper.length:
@@ -154,20 +154,20 @@ class Wave(torch.autograd.Function):
             torch.ops.aten.sigmoid_backward(sums[front], smooth[front], grad_input=sums[front])
             if front:
                 said = torch.bmm(sums[front], back).unflatten(1, (sizes[front], batch))
-                for tap, part in zip(course.taps[front], said.split(size, -1), strict=True):
+                for tap, part in zip(route.taps[front], said.split(size, -1), strict=True):
                     slopes[front - 1][:, tap.heard].add_(part[:, tap.hears])
         flow = found.flatten(1, 2)  # (directions, places · batch, 4 · size)
         to_input = (flow @ weight[:, :inputs].mT).unflatten(1, gates.shape[1:3])
         return to_input, heard.flatten(1, 2).mT @ flow, flow.sum(1, keepdim=True), None
 
 
-def run_wave(seen: Tensor, weight: Tensor, bias: Tensor, recurrent: Tensor, course: Course) -> tuple[Tensor, Tensor]:
+def run_wave(seen: Tensor, weight: Tensor, bias: Tensor, recurrent: Tensor, route: Route) -> tuple[Tensor, Tensor]:
     """A wave over what places see, (directions, places, batch, inputs), in their order: hidden vectors and cells."""
     size = weight.shape[-1] // 4
     twice = weight.new_ones(4 * size)
     twice[3 * size :] = 2.0  # see `Wave`
     both = torch.cat((weight, recurrent), 1) * twice
-    return Wave.apply(seen, both, bias * twice, course)
+    return Wave.apply(seen, both, bias * twice, route)
 
 
 def tick(given: Tensor, heard: Tensor, weight: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,9 +15,9 @@ from regard.core.mixer import MixerSpec
 from regard.core.view import View
 from regard.errors import InputError, SpecError
 from regard.laws.subject import vary_weights
-from regard.mixers.diagonal import Diagonal
+from regard.mixers.diagonal import DiagonalLSTM
 from regard.mixers.masked import Masked
-from regard.mixers.row import Row
+from regard.mixers.row import RowLSTM
 from regard.models import preset
 
 HEIGHT, COLUMNS, WIDTH = 4, 5, 4
@@ -54,8 +54,8 @@ def in_triangle(here: tuple[int, int], there: tuple[int, int]) -> bool:
     [
         (Masked(gated=True), in_square(1)),
         (Masked(kernel=5, gated=True), in_square(2)),
-        (Row(), in_triangle),
-        (Diagonal(), lambda here, there: True),
+        (RowLSTM(), in_triangle),
+        (DiagonalLSTM(), lambda here, there: True),
     ],
     ids=lambda value: getattr(value, "kind", ""),
 )
@@ -112,7 +112,7 @@ def run_diagonal_lstm(mixer: Any, x: Tensor, way: int) -> Tensor:
 @torch.no_grad()
 def test_a_diagonal_bilstm_is_two_maps_of_which_one_is_a_row_lower() -> None:
     torch.manual_seed(0)
-    mixer: Any = Diagonal(columns=COLUMNS).build(WIDTH)
+    mixer: Any = DiagonalLSTM(columns=COLUMNS).build(WIDTH)
     x = torch.randn(1, HEIGHT * COLUMNS, WIDTH)
     plane = x[0].unflatten(0, (HEIGHT, COLUMNS))
     left, right = run_diagonal_lstm(mixer, plane, 0), run_diagonal_lstm(mixer, plane.flip(1), 1).flip(1)
@@ -125,14 +125,14 @@ def test_what_has_no_plane_is_refused() -> None:
     with pytest.raises(SpecError, match="kernel: 4 has no middle"):
         Masked(kernel=4).build(WIDTH)
     with pytest.raises(SpecError, match="kernel: 2 has no middle"):
-        Row(kernel=2).build(WIDTH)
+        RowLSTM(kernel=2).build(WIDTH)
     with pytest.raises(SpecError, match="would mix nothing"):
         Masked(kernel=1).build(WIDTH)
     x = torch.zeros(1, 6, WIDTH)
     view = View.of(x)
     view.grid = Grid(1, 2, channels=3)
     with pytest.raises(InputError, match=r"has 1 channels a place .* here are 3"):
-        Row().build(WIDTH)(x, view)
+        RowLSTM().build(WIDTH)(x, view)
 
 
 def test_another_mixer_leaves_the_first_convolution() -> None:
