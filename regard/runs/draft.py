@@ -32,6 +32,9 @@ BUILT_IN: dict[str, dict[str, Any]] = {
     "classification": {"kind": "grammaticality", "level": "first", "train": 20_000},
     "algorithm": {"kind": "copy", "train": 20_000, "sizes": [1, 10], "test_sizes": [1, 20]},
     "regression": {"kind": "adding", "train": 20_000, "sizes": [20, 40]},
+    "images": {"kind": "scenes", "train": 20_000, "combinations": 0},
+    "captioning": {"kind": "scenes", "train": 20_000, "combinations": 200},
+    "pixels": {"kind": "scenes", "train": 20_000, "combinations": 0},
 }
 MODELS = {
     "translation": "transformer-tiny",
@@ -57,8 +60,8 @@ BEST = {
 }
 GENERIC = ("train", "training", "data", "corpus", "input", "text")  # names of files that tell nothing
 CONTEXT = 128  # tokens of a row of running text
-SIDE = {"images": 64, "captioning": 96, "pixels": 32}  # pixels of a picture's side, at most, for a first try
-ROWS = 64  # pictures of a batch
+SIDE = {"images": 64, "captioning": 96, "pixels": 28}  # pixels of a picture's side, at most, for a first try
+ROWS = {"images": 64, "captioning": 32, "pixels": 16}  # pictures of a batch
 
 
 @dataclass
@@ -178,14 +181,18 @@ def _draft_pictures(plan: Plan) -> Any:
     sizes, why = plan.look.survey.splits["train"].sizes, plan.reasons
     (height, width, channels), number = sizes.most_common(1)[0]
     most = SIDE.get(plan.task, max(height, width))
-    if len(sizes) == 1 and max(height, width) <= most:
+    grey = plan.task == "pixels" and channels != 1
+    if len(sizes) == 1 and max(height, width) <= most and not grey:
         return plan.task
     scale = min(1.0, most / max(height, width))
     why["task.size"] = f"{number:,} of {sizes.total():,} pictures are {height} × {width}; larger ones take more time"
     why["task.fit"] = "nothing is cut off, but shapes may change"
     wanted = [max(1, round(height * scale)), max(1, round(width * scale))]
     tree: dict[str, Any] = {"kind": plan.task, "size": wanted, "fit": "resize"}
-    if len({size[2] for size in sizes}) > 1:
+    if grey:
+        why["task.channels"] = "colours take three times as long"
+        tree["channels"] = 1
+    elif len({size[2] for size in sizes}) > 1:
         why["task.channels"] = "some pictures are grey, and others have colours"
         tree["channels"] = 3 if channels != 1 else 1
     return tree
@@ -226,7 +233,7 @@ def _draft_batches(plan: Plan) -> dict[str, Any]:
     sizes = plan.sizes
     if has_pictures(plan.look.form):
         plan.reasons["batches.rows"] = "fewer need less memory"
-        return {"rows": ROWS}
+        return {"rows": ROWS.get(plan.task, 32)}
     plan.reasons["batches.tokens"] = "fewer need less memory"
     if plan.look.form == "documents":  # which are cut to the context, however long they are
         return {"tokens": max(min(sizes.batch, 4096), 4 * CONTEXT)}
@@ -279,7 +286,7 @@ def _draft_train(plan: Plan) -> dict[str, Any]:
 
 def _size_pictures(plan: Plan) -> Sizes:
     """Budgets of a first try on pictures: words say nothing of them."""
-    steps = max(1, plan.amount.samples // ROWS)
+    steps = max(1, plan.amount.samples // ROWS.get(plan.task, 32))
     passes = 60 if plan.amount.samples < 10_000 else 20
     return replace(plan.sizes, passes=passes, minutes=15, rate=0.001, evaluate=min(1000, max(50, steps)))
 
