@@ -33,6 +33,17 @@ BARE = {
         "readout": "complex numbers as pairs, one for each channel and pair",
     },
     "TuringMachine": {"rest": "where heads stand before the first token"},
+    "MaskedConvolution": {"weight": "a kernel of which a mask hides what comes later"},
+    "RowRecurrence": {
+        "input": "one matrix for all gates, masked where a place has several channels",
+        "recurrent": "what a wave multiplies front by front",
+        "bias": "broadcast over directions and places",
+    },
+    "DiagonalRecurrence": {
+        "input": "one matrix for all gates in each direction, masked where a place has several channels",
+        "recurrent": "what a wave multiplies front by front, in each direction",
+        "bias": "one vector for each direction",
+    },
     "PatchEmbedding": {"first": "a vector that is put in front", "position": "vectors that are added"},
 }
 # files that call torch's own linear map or lookup, and why
@@ -41,6 +52,7 @@ CALLS = {
     "core/factors.py": "the scores of a loss that was given vectors and words as tensors",
     "parts/cell.py": "a fused cell's weights, in the open when somebody watches",
     "parts/experts.py": "one expert's slice of a stack",
+    "mixers/masked.py": "one place of a masked kernel, when stepping",
 }
 
 
