@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 import torch
@@ -24,9 +24,6 @@ from regard.decode.pipeline import Pipeline
 from regard.decode.reading import Pictured, Reading, Strip
 from regard.decode.search import Hypothesis, Search, beam_search
 from regard.decode.translator import Wishes
-
-if TYPE_CHECKING:
-    import regard
 
 ROWS = 64  # pictures that are captioned together
 LONGEST = 60  # tokens of a caption, unless more are asked for: a model that doesn't end must be stopped
@@ -187,10 +184,6 @@ class Captioner(Pipeline):
             text=str(text) if isinstance(text, str | Path) else "a picture",
             pictured=None if seen is None else Pictured(seen, self.grid, "source"),
         )
-
-    def look(self, text: GivenPicture, target: str | None = None, *, names: str | Sequence[str] = "*") -> regard.Look:
-        """What the model computes on a picture, to be looked at; `target`: the caption that it is to write."""
-        return super().look(text, target, names=names)  # type: ignore[arg-type]  # lay_out takes what it is given
 
     @property
     def grid(self) -> Grid:
