@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.answer import choose_fit
 from regard.cli.arguments import JSON, RUN, search_settings, verb
-from regard.cli.pictures import WINDOW, PictureFile, choose_pictures
+from regard.cli.pictures import WINDOW, PictureFile, PictureSource, choose_pictures
 from regard.cli.texts import Manner, answer_each
+from regard.errors import SpecError
 from regard.host.machine import give_way, keep_memory
 
 if TYPE_CHECKING:
-    from regard.decode.captioner import Caption
+    from regard.data.picture import Fit
+    from regard.decode.captioner import Caption, Captioner
 
 
 @verb("Ask a model")
@@ -42,6 +45,10 @@ def caption(
         str | None,
         typer.Option(metavar="HOW", help="Pictures of another size: resize, crop or pad. [as it was trained]"),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write where each word looked, for one picture: .html, .json, .npz, …"),
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Say what is in pictures, in their order: files, whole folders and archives too.
@@ -55,6 +62,8 @@ def caption(
     keep_memory()
     captioner = load_as(run, Captioner, "only one that learned to caption captions")
     captioner.settings(how)  # a mistake in the words is no picture's fault
+    if out is not None:
+        look_at_caption(captioner, source, how, way, out)
     named = source.count() != 1  # which of several pictures a line is about
     cut = 0
 
@@ -75,3 +84,13 @@ def caption(
     answer_each(source, "captioning", ask, show, Manner(as_json, "picture", Caption("", [], [], 0.0).as_json()), WINDOW)
     if cut:
         print(f"regard: {cut} captions were cut by a limit; --set max_tokens=N allows more", file=sys.stderr)
+
+
+def look_at_caption(
+    captioner: Captioner, source: PictureSource, how: dict[str, Any], fit: Fit | None, out: Path
+) -> None:
+    """Write what a picture's caption looked at, word by word."""
+    if not source.alone or fit is not None:
+        raise SpecError(f"--out {out}: a look is at one picture, as it was trained", "one file, without --fit")
+    path = Path(source.paths[0])
+    captioner.look(path, captioner.caption(path, **how).text).save(out)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from regard.core.grid import Grid
 from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.data.canvas import Canvas, Picture
@@ -20,12 +21,9 @@ from regard.data.spelling import spell_tokens
 from regard.data.tokenizer import Tokenizer
 from regard.decode.filters import special_tokens
 from regard.decode.pipeline import Pipeline
-from regard.decode.reading import Reading, Strip
+from regard.decode.reading import Pictured, Reading, Strip
 from regard.decode.search import Hypothesis, Search, beam_search
 from regard.decode.translator import Wishes
-
-if TYPE_CHECKING:
-    import regard
 
 ROWS = 64  # pictures that are captioned together
 LONGEST = 60  # tokens of a caption, unless more are asked for: a model that doesn't end must be stopped
@@ -74,6 +72,7 @@ class Captioner(Pipeline):
     tokenizer: Tokenizer
     canvas: Canvas  # what the pictures that it reads look like
     take: Take  # what makes such a picture of what a user hands in
+    show: Callable[[GivenPicture], Picture | None] = lambda _: None  # what a person sees of what became a map
     search: Search = field(default_factory=Search)  # as it is validated while it learns
     blind: bool = False  # it is shown nothing: every picture is the mean one
 
@@ -166,6 +165,7 @@ class Captioner(Pipeline):
     def lay_out(self, text: GivenPicture, target: str | None = None) -> Reading:
         """A picture, and a caption that is given or that the model writes now; each position writes the next token."""
         picture = self.take(text, None)
+        seen = picture if picture.dtype == np.uint8 else self.show(text)
         if target is None:
             [[best]] = self._find([picture], self.settings({}))
             wanted = best.tokens
@@ -177,25 +177,21 @@ class Captioner(Pipeline):
         return Reading(
             inputs,
             Strip.of(self.tokenizer, given),
-            self.places,
+            Strip.of_grid(self.grid),
             Strip.of(self.tokenizer, wanted),
             dict(enumerate(wanted)),
             partial(spell_tokens, self.tokenizer),
             text=str(text) if isinstance(text, str | Path) else "a picture",
+            pictured=None if seen is None else Pictured(seen, self.grid, "source"),
         )
 
-    def look(self, text: GivenPicture, target: str | None = None, *, names: str | Sequence[str] = "*") -> regard.Look:
-        """What the model computes on a picture, to be looked at; `target`: the caption that it is to write."""
-        return super().look(text, target, names=names)  # type: ignore[arg-type]  # lay_out takes what it is given
-
     @property
-    def places(self) -> Strip:
-        """What words look at: the places of the picture as "row,column", behind what stands before them."""
+    def grid(self) -> Grid:
+        """The places of the picture that words look at."""
         assert self.model.spec.encoder is not None
         grid = self.model.spec.encoder.embedding.grid
         assert grid is not None
-        cells = tuple(f"{row},{column}" for row in range(grid.height) for column in range(grid.width))
-        return Strip(("[CLS]",) * grid.first + cells, (True,) * grid.first + (False,) * len(cells))
+        return grid
 
 
 def repeat_memory(model: Model, pictures: Inputs, counts: Sequence[int]) -> Any:

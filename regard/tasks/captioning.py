@@ -134,6 +134,11 @@ class CaptioningTaskSpec(PictureTaskSpec):
             raise InputError(f"{name}{told}", "a picture as large as those that it learned from")
         return picture
 
+    def show_picture(self, given: GivenPicture) -> Picture | None:
+        """The pixels that the encoder made its map of; None where a map was handed in."""
+        picture = shape_picture(given) if isinstance(given, np.ndarray) else read_picture(given)
+        return fit_picture(picture, self.size, self.fit) if picture.dtype == np.uint8 else None
+
     def texts(self, sample: Sample) -> Sequence[str]:
         texts: Sequence[str] = sample["texts"]
         return texts
@@ -166,7 +171,7 @@ class CaptioningTaskSpec(PictureTaskSpec):
     def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Captioner:
         canvas = insist_on_canvas(lexicon)
         take = partial(self.take_picture, canvas)
-        return Captioner(network, lexicon.tokenizer, canvas, take, self.search, self.blind)
+        return Captioner(network, lexicon.tokenizer, canvas, take, self.show_picture, self.search, self.blind)
 
     def measure(self, pipeline: Captioner, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return evaluate_captioner(pipeline, samples, self.search, pulse=pulse)

@@ -70,3 +70,13 @@ def test_a_captioner_is_measured_by_a_search_that_is_told(run: str) -> None:
     assert found["pictures"] == 4 and found["cut"] >= 0 and "bleu4_low" in found
     other = regard("translate", run, "a text")
     assert "it is a captioner" in other.stderr and f"regard caption {run}" in other.stderr
+
+
+def test_a_look_is_written_for_one_picture(run: str, pictures: Path, tmp_path: Path) -> None:
+    done = regard(
+        "caption", run, str(pictures / "a.npy"), "--set", "max_tokens=4", "--out", str(tmp_path / "look.json")
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "look.json").read_text())
+    several = regard("caption", run, str(pictures), "--out", str(tmp_path / "look.json"))
+    assert several.returncode == 2 and "one picture" in several.stderr

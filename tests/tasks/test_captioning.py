@@ -209,6 +209,9 @@ def test_an_encoder_looks_once_and_then_maps_are_kept(tmp_path: Path) -> None:
     [whole] = Halving().map_pictures([picture])
     assert captioner.caption(picture) == captioner.caption(whole)
     assert captioner.caption(picture[:, :, :1].repeat(3, 2)).text  # a grey picture has three equal colours
+    pictured = captioner.lay_out(picture).pictured
+    assert pictured is not None and np.array_equal(pictured.picture, picture) and pictured.grid.count == 16
+    assert captioner.lay_out(whole).pictured is None  # nobody can see what a map was made of
     with pytest.raises(InputError, match=r"a map of \(2, 2, 3\)"):
         captioner.caption(whole[:2, :2])
 
