@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from regard.core.dropout import dropout, skip_rows
 from regard.core.grid import Grid
 from regard.core.mixer import Mixer, MixerSpec, Part
-from regard.core.spec import FeedSpec, NormSpec, Rate, Spec, build_optional
+from regard.core.role import FeedSpec, NormSpec
+from regard.core.spec import Rate, Spec, build_optional
 from regard.core.state import Group, State
 from regard.core.view import View
 from regard.errors import InputError, SpecError

@@ -13,7 +13,8 @@ from typing import ClassVar, Self
 from torch import Tensor, nn
 
 from regard.core.grid import Grid
-from regard.core.spec import RelativeSpec, Spec
+from regard.core.role import RelativeSpec
+from regard.core.spec import Spec
 from regard.core.state import State
 from regard.core.view import View
 from regard.errors import SpecError

@@ -23,7 +23,8 @@ from regard.core.mask import Mask
 from regard.core.mixer import Mixer, Part
 from regard.core.padding import Valid, check_valid
 from regard.core.probe import Probe, Sight, join_probes
-from regard.core.spec import HeadSpec, InitSpec, Spec, build_optional
+from regard.core.role import HeadSpec, InitSpec
+from regard.core.spec import Spec, build_optional
 from regard.core.stack import Stack, StackSpec
 from regard.core.state import Group, Memory, Progress
 from regard.core.view import View

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, Self, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
@@ -23,22 +23,16 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from regard.core.grid import Grid
 from regard.core.hint import suggest
 from regard.core.plugins import load_installed
 from regard.errors import SpecError
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
-    from torch import nn
 
-    from regard.core.dense import Lookup
-    from regard.core.order import Order
-    from regard.core.stack import StackSpec
 else:
     ModelMetaclass = type(BaseModel)
 
-Answers = Literal["words", "classes", "tags", "vectors"]  # what heads give
 Size = Annotated[int, Field(strict=True, ge=1, le=2**24)]
 Depth = Annotated[int, Field(strict=True, ge=1, le=4096)]
 Count = Annotated[int, Field(strict=True, ge=0, le=2**24)]
@@ -238,196 +232,3 @@ def divides(part: int, whole: int, name: str, whole_name: str, fixed: bool = Fal
 def build_optional(spec: Any, *sizes: Any) -> Any:
     """What an optional spec describes, or None."""
     return None if spec is None else spec.build(*sizes)
-
-
-class NormSpec(Spec):
-    """What keeps activations in range."""
-
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
-    home: ClassVar[str | None] = ".norm"
-
-    def build(self, width: int) -> nn.Module:
-        raise NotImplementedError
-
-
-class FeedSpec(Spec):
-    """What mixes channels, position by position."""
-
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
-    home: ClassVar[str | None] = ".ffn"
-
-    @property
-    def nonlinearity(self) -> str | None:
-        """The activation between its two layers, if it is of that make."""
-        return None
-
-    def build(self, width: int) -> nn.Module:
-        raise NotImplementedError
-
-
-class EmbeddingSpec(Spec):
-    """What turns inputs into vectors. What others ask of it are properties, so that nobody looks for its fields."""
-
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
-    home: ClassVar[str | None] = ".embedding"
-
-    @property
-    def token_count(self) -> int | None:
-        """How many tokens it has vectors for; None: it doesn't read tokens."""
-        return None
-
-    @property
-    def speller(self) -> StackSpec | None:
-        """The stack that reads the letters of words; None: it doesn't spell."""
-        return None
-
-    @property
-    def segment_count(self) -> int:
-        """How many segments it tells apart; 0: it has no vectors for them."""
-        return 0
-
-    @property
-    def limit(self) -> int | None:
-        """How many positions it has vectors for; None: no end."""
-        return None
-
-    @property
-    def absolute(self) -> AbsoluteSpec | None:
-        """The positions that it adds to what it reads."""
-        return None
-
-    @property
-    def grid(self) -> Grid | None:
-        """The picture that its positions are places of, if they are."""
-        return None
-
-    @property
-    def picture(self) -> tuple[int, int, int] | None:
-        """Height, width and channels of the pictures that it reads; None: it reads none."""
-        return None
-
-    def redraw(self, height: int, width: int, channels: int) -> Self:
-        """The same for pictures of another size, where it reads pictures."""
-        return self
-
-    def reorder(self, order: Order, seed: int = 0) -> Self:
-        """The same for pictures whose pixels come in another order, where they come one by one."""
-        if order != "raster":
-            raise SpecError(f"task.order: {self.kind} reads no pixels in an order", "model=pixel-gpt")
-        return self
-
-    def locate(self, position: AbsoluteSpec | None) -> Self:
-        """The same with other positions; None: with none."""
-        if position is not None:
-            raise SpecError(f"position: {self.kind} takes no positions of another kind", "position=rotary")
-        return self
-
-    def resize(self, tokens: int) -> Self:
-        """The same for so many tokens, where it reads tokens."""
-        return self
-
-    def respell(self, letters: int) -> Self:
-        """The same for so many letters, where it spells words."""
-        return self
-
-    def build(self, width: int, table: Lookup | None = None) -> nn.Module:
-        raise NotImplementedError
-
-
-class AbsoluteSpec(Spec):
-    """Positions that stand beside the words: added to their vectors, or features of their own."""
-
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
-    home: ClassVar[str | None] = ".position"
-    join: Literal["add", "concatenate"] = "add"
-    """Positions are added to the words' vectors, or stand beside them as features, projected to the width together."""
-    size: Size | None = None
-    """What is concatenated has this many channels; unless given, as many as the model."""
-
-    @model_validator(mode="after")
-    def check_size(self) -> Self:
-        if self.size is not None and self.join == "add":
-            raise ValueError(f"size: what is added is as wide as the model, and not {self.size}; try join=concatenate")
-        return self
-
-    @property
-    def limit(self) -> int | None:
-        """How many positions there are; None: no end."""
-        return None
-
-    @property
-    def planar(self) -> bool:
-        """Whether it asks for the row and the column of a position."""
-        return False
-
-    def build(self, width: int) -> nn.Module:
-        raise NotImplementedError
-
-
-class RelativeSpec(Spec):
-    """Positions that act inside attention: a rotation of queries and keys, or a bias on their scores."""
-
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
-    home: ClassVar[str | None] = ".position"
-
-    @property
-    def shared_heads(self) -> int | None:
-        """How many heads it serves when a whole stack shares it; None: it belongs to one layer."""
-        return None
-
-    @property
-    def planar(self) -> bool:
-        """Whether it asks for the row and the column of a position."""
-        return False
-
-    def build(self, heads: int, size: int) -> nn.Module:
-        raise NotImplementedError
-
-
-class HeadSpec(Spec):
-    """What turns the last hidden vectors into an answer."""
-
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
-    home: ClassVar[str | None] = ".head"
-    answers: ClassVar[Answers] = "vectors"
-
-    @property
-    def label_count(self) -> int | None:
-        """How many labels it scores; None: it doesn't answer with labels."""
-        return None
-
-    @property
-    def direction_count(self) -> int:
-        """How many words it predicts at each position: ELMo's has one for each direction."""
-        return 1
-
-    @property
-    def layer(self) -> str | None:
-        """The activation of the layer before its answer, which makes that layer's weights what they are."""
-        return None
-
-    def layer_settings(self) -> dict[str, Any]:
-        """How it gathers states and what layer it has before the answer, for another head that is to have the same."""
-        return {}
-
-    @property
-    def word_head(self) -> HeadSpec | None:
-        """The part of it that scores words, if there is one."""
-        return None
-
-    def resize(self, tokens: int) -> Self:
-        """The same for so many tokens, where it has a size of its own."""
-        return self
-
-    def build(self, width: int, table: Lookup | None = None) -> nn.Module:
-        raise NotImplementedError
-
-
-class InitSpec(Spec):
-    """How matrices start."""
-
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
-    home: ClassVar[str | None] = ".init"
-
-    def fill(self, model: nn.Module, sublayers: int) -> None:
-        raise NotImplementedError

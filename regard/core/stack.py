@@ -14,7 +14,8 @@ from regard.core.dense import Lookup
 from regard.core.inputs import Inputs
 from regard.core.mixer import Part
 from regard.core.padding import check_valid
-from regard.core.spec import Count, EmbeddingSpec, Layers, NormSpec, Rate, RelativeSpec, Size, Spec, build_optional
+from regard.core.role import EmbeddingSpec, NormSpec, RelativeSpec
+from regard.core.spec import Count, Layers, Rate, Size, Spec, build_optional
 from regard.core.state import Group, State
 from regard.core.view import View
 from regard.errors import InputError, SpecError

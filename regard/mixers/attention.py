@@ -23,8 +23,9 @@ from torch import Tensor, nn
 from regard.core.dense import Dense
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import See
+from regard.core.role import NormSpec, RelativeSpec
 from regard.core.slots import Slots
-from regard.core.spec import NormSpec, Positive, Rate, RelativeSpec, Size, build_optional, divides
+from regard.core.spec import Positive, Rate, Size, build_optional, divides
 from regard.core.state import Shared, State
 from regard.core.view import View
 from regard.errors import SpecError

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from regard.core.dense import Dense
 from regard.core.mixer import Mixer, MixerSpec
+from regard.core.role import RelativeSpec
 from regard.core.slots import Slots
-from regard.core.spec import Positive, Rate, RelativeSpec, Size
+from regard.core.spec import Positive, Rate, Size
 from regard.core.state import State
 from regard.core.view import View
 from regard.errors import SpecError

@@ -20,7 +20,8 @@ from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
 from regard.core.plugins import find_installed, load_installed
 from regard.core.registry import import_all
-from regard.core.spec import AbsoluteSpec, FeedSpec, HeadSpec, NormSpec, RelativeSpec, Spec
+from regard.core.role import AbsoluteSpec, FeedSpec, HeadSpec, NormSpec, RelativeSpec
+from regard.core.spec import Spec
 from regard.errors import SpecError
 from regard.models.fit import fill
 from regard.models.layout import Layout

@@ -7,7 +7,8 @@ from typing import Literal
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Count, Depth, HeadSpec, Positive, Rate, Size
+from regard.core.role import HeadSpec
+from regard.core.spec import Count, Depth, Positive, Rate, Size
 from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count

@@ -7,7 +7,8 @@ from typing import Literal
 from regard.core.block import BlockSpec, Place
 from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Depth, EmbeddingSpec, Rate, Size
+from regard.core.role import EmbeddingSpec
+from regard.core.spec import Depth, Rate, Size
 from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, head_count

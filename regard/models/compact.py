@@ -8,7 +8,8 @@ from typing import Literal
 
 from regard.core.block import BlockSpec, Place
 from regard.core.model import ModelSpec
-from regard.core.spec import Count, Depth, EmbeddingSpec, HeadSpec, Positive, Rate, Size
+from regard.core.role import EmbeddingSpec, HeadSpec
+from regard.core.spec import Count, Depth, Positive, Rate, Size
 from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings

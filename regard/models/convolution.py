@@ -13,7 +13,8 @@ from typing import Literal
 from regard.core.block import BlockSpec
 from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import AbsoluteSpec, Depth, Rate, Size
+from regard.core.role import AbsoluteSpec
+from regard.core.spec import Depth, Rate, Size
 from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.mixers.convolution import Convolution

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Count, Depth, FeedSpec, Layers, Positive, Size
+from regard.core.role import FeedSpec
+from regard.core.spec import Count, Depth, Layers, Positive, Size
 from regard.core.stack import StackSpec
 from regard.mixers.latent import Latent
 from regard.models import Family, Settings

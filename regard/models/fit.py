@@ -16,7 +16,8 @@ from regard.core.block import BlockSpec
 from regard.core.blueprint import blueprint
 from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import AbsoluteSpec, FeedSpec, NormSpec, RelativeSpec, Spec, show_value
+from regard.core.role import AbsoluteSpec, FeedSpec, NormSpec, RelativeSpec
+from regard.core.spec import Spec, show_value
 from regard.core.stack import StackSpec
 from regard.errors import SpecError
 from regard.models.slot import Choice, Said, settle, takes

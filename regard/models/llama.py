@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Depth, FeedSpec, Positive, Rate, Size, Spec
+from regard.core.role import FeedSpec
+from regard.core.spec import Depth, Positive, Rate, Size, Spec
 from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from regard.core.spec import Count, EmbeddingSpec, Size
+from regard.core.role import EmbeddingSpec
+from regard.core.spec import Count, Size
 from regard.models import Settings
 from regard.parts.convolutions import Convolutions
 from regard.parts.picture import Patches

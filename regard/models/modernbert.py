@@ -7,7 +7,8 @@ from typing import Literal
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Depth, HeadSpec, Positive, Rate, Size
+from regard.core.role import HeadSpec
+from regard.core.spec import Depth, Positive, Rate, Size
 from regard.core.stack import StackSpec
 from regard.errors import CheckpointError
 from regard.mixers.attention import Attention

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Depth, HeadSpec, Positive, Rate, Size
+from regard.core.role import HeadSpec
+from regard.core.spec import Depth, Positive, Rate, Size
 from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count

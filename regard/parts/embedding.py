@@ -12,7 +12,8 @@ from regard.core.dense import Dense, Lookup
 from regard.core.dropout import dropout
 from regard.core.grid import Grid
 from regard.core.mixer import Part
-from regard.core.spec import AbsoluteSpec, Count, EmbeddingSpec, NormSpec, Rate, Size, build_optional, divides
+from regard.core.role import AbsoluteSpec, EmbeddingSpec, NormSpec
+from regard.core.spec import Count, Rate, Size, build_optional, divides
 from regard.core.stack import StackSpec
 from regard.core.view import View
 from regard.errors import InputError, SpecError

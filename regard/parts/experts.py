@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from regard.core.dense import Dense
 from regard.core.mixer import Part
 from regard.core.probe import See
-from regard.core.spec import Count, FeedSpec, Positive, Size
+from regard.core.role import FeedSpec
+from regard.core.spec import Count, Positive, Size
 from regard.core.view import View
 from regard.parts.feedforward import ACTIVATIONS, Activation, FeedForward
 

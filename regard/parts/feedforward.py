@@ -12,7 +12,8 @@ from torch import Tensor
 from regard.core.dense import Dense
 from regard.core.dropout import dropout
 from regard.core.mixer import Part
-from regard.core.spec import FeedSpec, Rate, Size
+from regard.core.role import FeedSpec
+from regard.core.spec import Rate, Size
 from regard.core.view import View
 
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh"]

@@ -12,7 +12,8 @@ from regard.core.dense import Dense, Lookup
 from regard.core.factors import Factors, WordHead
 from regard.core.mask import average
 from regard.core.mixer import Part
-from regard.core.spec import Answers, HeadSpec, NormSpec, Rate, Size, build_optional
+from regard.core.role import Answers, HeadSpec, NormSpec
+from regard.core.spec import Rate, Size, build_optional
 from regard.core.view import View
 from regard.errors import InputError, SpecError
 from regard.parts.feedforward import ACTIVATIONS, Activation

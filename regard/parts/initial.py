@@ -6,7 +6,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from regard.core.spec import InitSpec, Positive
+from regard.core.role import InitSpec
+from regard.core.spec import Positive
 
 WRITERS = ("output", "down")  # the matrices that write to the residual stream
 

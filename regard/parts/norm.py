@@ -7,7 +7,8 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.core.spec import NormSpec, Positive
+from regard.core.role import NormSpec
+from regard.core.spec import Positive
 
 
 class LayerNorm(NormSpec):

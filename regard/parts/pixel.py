@@ -17,7 +17,8 @@ from regard.core.dense import Dense, Lookup
 from regard.core.dropout import dropout
 from regard.core.grid import Grid
 from regard.core.order import Order, walk
-from regard.core.spec import AbsoluteSpec, Count, EmbeddingSpec, Rate, Size
+from regard.core.role import AbsoluteSpec, EmbeddingSpec
+from regard.core.spec import Count, Rate, Size
 from regard.core.view import View
 from regard.errors import InputError, SpecError
 from regard.parts.embedding import Embedding, join_positions, make_projection

@@ -11,7 +11,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.core.spec import AbsoluteSpec, Positive, RelativeSpec
+from regard.core.role import AbsoluteSpec, RelativeSpec
+from regard.core.spec import Positive
 from regard.core.view import View
 from regard.errors import InputError, SpecError
 from regard.parts.position import Position, RotaryPositions, frequencies

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from regard.core.dense import Lookup
 from regard.core.mixer import Part
-from regard.core.spec import AbsoluteSpec, Positive, RelativeSpec, Size, Spec
+from regard.core.role import AbsoluteSpec, RelativeSpec
+from regard.core.spec import Positive, Size, Spec
 from regard.core.view import View
 from regard.errors import InputError, SpecError
 

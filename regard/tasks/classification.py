@@ -19,7 +19,8 @@ from torch import Tensor
 from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
 from regard.core.padding import Padding
-from regard.core.spec import Answers, Rate
+from regard.core.role import Answers
+from regard.core.spec import Rate
 from regard.data.batches import BatchSpec
 from regard.data.column import ColumnSpec
 from regard.data.given import check_text, list_texts

@@ -20,7 +20,8 @@ from torch import Tensor
 import regard.data.augment  # noqa: F401  enters every change of pictures
 from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
-from regard.core.spec import Answers, Rate
+from regard.core.role import Answers
+from regard.core.spec import Rate
 from regard.data.augment.prints import AugmentSpec, Prints, augment
 from regard.data.batches import BatchSpec
 from regard.data.canvas import Picture

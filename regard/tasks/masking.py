@@ -18,7 +18,8 @@ from torch import Tensor
 from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
 from regard.core.padding import Padding
-from regard.core.spec import Answers, Rate, Size
+from regard.core.role import Answers
+from regard.core.spec import Rate, Size
 from regard.data.batches import BatchSpec
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
-from regard.core.spec import Answers, EmbeddingSpec, Rate, Size, Spec
+from regard.core.role import Answers, EmbeddingSpec
+from regard.core.spec import Rate, Size, Spec
 from regard.core.stack import StackSpec
 from regard.data.batches import BatchSpec, pad_rows
 from regard.data.column import ColumnSpec

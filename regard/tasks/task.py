@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
-from regard.core.spec import Answers, Spec
+from regard.core.role import Answers
+from regard.core.spec import Spec
 from regard.data.batches import BatchSpec, ahead, endless
 from regard.data.column import ColumnSpec
 from regard.data.lexicon import Lexicon

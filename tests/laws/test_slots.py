@@ -14,7 +14,7 @@ import torch
 
 from regard.core.mixer import MixerSpec
 from regard.core.model import Model, ModelSpec
-from regard.core.spec import AbsoluteSpec, FeedSpec, NormSpec, RelativeSpec
+from regard.core.role import AbsoluteSpec, FeedSpec, NormSpec, RelativeSpec
 from regard.errors import SpecError
 from regard.models import families, preset, presets
 from tests.models.test_presets import SMALL, given, ready, source, target

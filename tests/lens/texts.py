@@ -10,7 +10,7 @@ from torch import nn
 
 from regard.core.inputs import Inputs
 from regard.core.model import Model
-from regard.core.spec import HeadSpec
+from regard.core.role import HeadSpec
 from regard.decode.reading import Reading, Strip
 from regard.lens.look import Look
 from regard.models import preset
