@@ -106,7 +106,7 @@ def test_inputs_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match="no next token"):
         encoder.start(1)
     images = preset("vit-tiny").build()
-    with pytest.raises(InputError, match="images have shape"):
+    with pytest.raises(InputError, match="images are floats of shape"):
         images(torch.zeros(1, 3, 8, 8))
 
 

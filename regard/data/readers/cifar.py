@@ -33,7 +33,7 @@ class CIFAR(ReaderSpec):
     path: Paths
     """Files of batches, a folder or an archive of them (cifar-10-binary.tar.gz), a member (a.tar.gz:test.bin)."""
     classes: Literal[10, 20, 100] | None = None
-    """10 for CIFAR-10; of CIFAR-100's two labels, the coarse (20) or the fine one (100). Unless given, names tell."""
+    """CIFAR-10 has 10; of CIFAR-100 it is the coarse label (20) or the fine one (100). Unless given, names tell."""
 
     def samples(self, log: Log) -> Iterator[Sample]:
         return self.read("images", log)
