@@ -10,10 +10,10 @@ import os
 import struct
 import tarfile
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ from regard.data.preparation import prepare
 from regard.data.prepared import Prepared, discard
 from regard.data.reader import ReaderSpec
 from regard.data.sample import Form, Sample
-from regard.data.sieve import Row
+from regard.data.sieve import Row, Wants
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import CheckpointError, DataError, Doubt, SpecError
 
@@ -40,7 +40,7 @@ Image = pytest.importorskip("PIL.Image")
 class Keeper:
     """What wants pictures as they are, or in one size."""
 
-    form: Form = "images"  # type: ignore[misc]
+    form: Form = "images"
     size_wanted: int | None = None
     fit: Fit | None = None
     words: ClassVar[bool] = False
@@ -75,7 +75,7 @@ class Keeper:
 
 def make_ready(tree: Mapping[str, Any], folder: Path, keeper: Keeper | None = None) -> tuple[Prepared, Log]:
     corpus = CorpusSpec.parse({"kind": "files", "split": {"validation": 0}, **tree})
-    return prepare(corpus, keeper or Keeper(), TokenizerSpec(), 10, folder, folder / "data")
+    return prepare(corpus, cast(Wants, keeper or Keeper()), TokenizerSpec(), 10, folder, folder / "data")
 
 
 def draw(seed: int, size: tuple[int, ...] = (6, 5, 3)) -> NDArray[Any]:
@@ -333,7 +333,7 @@ def write_idx(path: Path, array: NDArray[Any], magic: bytes | None = None, count
     begin = magic or bytes([0, 0, 8, array.ndim])
     sizes = struct.pack(f">{array.ndim}I", count or array.shape[0], *array.shape[1:])
     content = begin + sizes + array.tobytes()
-    packers = {".gz": gzip.compress, ".xz": lzma.compress}
+    packers: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress}
     path.write_bytes(packers.get(path.suffix, bytes)(content))
 
 
