@@ -37,6 +37,11 @@ RUNS: dict[str, dict[str, Any]] = {
         "corpus": {"kind": "files", "train": str(HALVES), "split": {"validation": 0.1}},
         "model": {"kind": "vit-tiny", **SMALL},
     },
+    "pixels": {
+        "task": {"kind": "pixels", "binarise": "threshold"},
+        "corpus": {"kind": "files", "train": str(HALVES), "split": {"validation": 0.1}},
+        "model": {"kind": "pixelcnn", "width": 8, "depth": 1},
+    },
     "vectors": {"task": "embedding", "corpus": FIRST, "model": {"kind": "bert-tiny", **SMALL}},
 }
 

@@ -510,7 +510,16 @@ def test_the_files_that_contributors_are_sent_to_are_there() -> None:
     root = EXAMPLE.parent.parent.parent
     page = (root / "CONTRIBUTING.md").read_text()
     rows = re.findall(r"^\| an? (.+?) \| `(.+?)/NAME.py` \| .* \| `(\w+\.py)` \|$", page, re.MULTILINE)
-    assert [what for what, _, _ in rows] == ["task", "corpus", "reader", "filter", "metric", "export target"]
+    assert [what for what, _, _ in rows] == [
+        "task",
+        "corpus",
+        "reader",
+        "change of pictures",
+        "encoder of pictures",
+        "filter",
+        "metric",
+        "export target",
+    ]
     for what, folder, first in rows:
         text = (root / folder / first).read_text()
         assert re.search(r"\(\w*(Spec|Reader)\):\n", text), what

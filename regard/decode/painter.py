@@ -82,7 +82,13 @@ class Painting(Request):
 
 @dataclass(repr=False)
 class Painter(Pipeline):
-    """A model that learned pictures pixel by pixel: it draws new ones, completes them, and says how likely one is."""
+    """A model that learned pictures pixel by pixel: it draws new ones, completes them, and says how likely one is.
+
+    >>> import regard
+    >>> painter = regard.load("runs/pixels", kind=regard.Painter)
+    >>> painter.sample(2, seed=1).shape  # pictures, height, width, channels
+    (2, 8, 8, 1)
+    """
 
     usage: ClassVar[str] = "sample {}"
     verbs: ClassVar[tuple[str, ...]] = ("sample", "complete", "score")

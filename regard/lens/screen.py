@@ -80,7 +80,7 @@ class Screen(Listener):
         """A step, for whoever watches it."""
         left = step.seconds * (1 - progress) / progress if progress else 0.0
         costs = "".join(f"  {name} {value:.2f}" for name, value in step.costs.items())
-        waits = f"  {step.waiting:.0%} waiting for batches" if step.waiting >= STARVED else ""
+        waits = f"  {step.waiting:.0%} waiting" if step.waiting >= STARVED else ""
         return (
             f"step {step.step:,}  loss {self.loss:.3f}  {progress:.0%}  {clock(left)} left  "
             f"{speed}  rate {step.rate:.2e}  gradient {step.gradient:.2f}{costs}{waits}"

@@ -21,7 +21,7 @@ from regard.core.mixer import Mixer, MixerSpec
 from regard.core.spec import Size
 from regard.core.state import State
 from regard.core.view import View
-from regard.errors import InputError
+from regard.errors import SpecError
 
 History = tuple[Tensor, ...]  # what is remembered, each (rows, …)
 
@@ -39,6 +39,10 @@ class PlaneSpec(MixerSpec):
         return True
 
     def lie_on(self, grid: Grid | None) -> Self:
+        if grid is not None and grid.first:
+            raise SpecError(
+                f"mix: {self.kind} begins with the picture, and {grid.first} positions stand before it", "first=false"
+            )
         return self if grid is None else self.replace(columns=grid.width, channels=grid.channels)
 
 
@@ -83,25 +87,12 @@ class PlaneMixer(Mixer):
         """What the plane gives, brought back to the width."""
         return hidden
 
-    def measure(self, view: View) -> int:
-        """How many columns there are."""
-        grid = view.grid
-        if grid is None:
-            return self.columns
-        if grid.first or grid.channels != self.channels:
-            there = f"{grid.channels} channels a place and {grid.first} positions before the picture"
-            raise InputError(
-                f"{self.path} has {self.channels} channels a place and begins with the picture, and here are {there}",
-                "build the whole model with its embedding; embedding.first=false",
-            )
-        return grid.width
-
     def start(self, rows: int, view: View) -> PlaneState:
         read = torch.zeros(rows, dtype=torch.long, device=view.device)
-        return PlaneState(read=read, history=self.blank(rows, self.measure(view), view))
+        return PlaneState(read=read, history=self.blank(rows, self.columns, view))
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
-        mask, columns = view.mask, self.measure(view)
+        mask, columns = view.mask, self.columns
         x = self.enter(mask.align(x))
         if isinstance(state, PlaneState):
             counts = [mask.time] * mask.rows if mask.valid is None else mask.counts.tolist()

@@ -15,6 +15,11 @@ from regard.models import preset, presets
 
 PACKAGE = Path(regard.__file__).parent
 
+PLACES = {
+    "first": "a vector that is put in front",
+    "second": "another one",
+    "position": "vectors that are added",
+}
 # weights of more than one axis that belong to something else, by their owner's class, and why
 BARE = {
     "LSTM": {"weight_ih": "torch's fused kernel takes all gates at once", "weight_hh": "the same"},
@@ -44,7 +49,8 @@ BARE = {
         "recurrent": "what a wave multiplies front by front, in each direction",
         "bias": "one vector for each direction",
     },
-    "PatchEmbedding": {"first": "a vector that is put in front", "position": "vectors that are added"},
+    "PatchEmbedding": PLACES,
+    "ConvolutionalEmbedding": PLACES,
 }
 # files that call torch's own linear map or lookup, and why
 CALLS = {

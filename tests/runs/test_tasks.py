@@ -62,6 +62,19 @@ RUNS: dict[str, dict[str, Any]] = {
         "batches": {"rows": 16},
     },
 }
+PICTURED: dict[str, dict[str, Any]] = {  # tasks whose own tests ask them as these here do
+    "captioning": {
+        "task": "captioning",
+        "corpus": {"kind": "scenes", "train": 40, "validation": 4, "test": 4, "combinations": 4},
+        "model": {"kind": "captioner", "width": 16, "depth": 1, "heads": 2},
+    },
+    "pixels": {
+        "task": {"kind": "pixels", "binarise": "threshold"},
+        "corpus": {"kind": "files", "train": str(HALVES), "split": {"validation": 0.2}},
+        "model": {"kind": "pixel-gpt", "width": 16, "depth": 1, "heads": 2},
+        "batches": {"rows": 8},
+    },
+}
 MEASURES = {
     "images": ["accuracy", "accuracy_low", "top5", "macro_f1", "loss", "calibration_high", "confusion", "labels"],
     "language": ["loss", "perplexity", "bits_per_byte", "loss_low"],

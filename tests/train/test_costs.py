@@ -29,7 +29,10 @@ from regard.train.listener import Journal, Listener, Step, history
 from regard.train.moment import Moment
 from regard.train.spec import TrainSpec
 from regard.train.trainer import Trainer
-from tests.runs.test_tasks import RUNS
+from tests.runs.test_tasks import PICTURED
+from tests.runs.test_tasks import RUNS as TEXTUAL
+
+RUNS = TEXTUAL | PICTURED
 
 MIXTRAL = {"kind": "mixtral-8x7b", "width": 16, "depth": 2, "heads": 2, "kv_heads": 1, "hidden": 8}
 DEEPSEEK = {"kind": "deepseek-tiny", "depth": 2}

@@ -26,8 +26,11 @@ from regard.train.goal import Goal
 from regard.train.listener import history
 from regard.train.spec import TrainSpec
 from regard.train.trainer import Trainer
-from tests.runs.test_tasks import RUNS
+from tests.runs.test_tasks import PICTURED
+from tests.runs.test_tasks import RUNS as TEXTUAL
 from tests.train.small import begun, document, trainer
+
+RUNS = TEXTUAL | PICTURED
 
 
 @pytest.mark.parametrize("name", sorted(TaskSpec.kinds))
