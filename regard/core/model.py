@@ -61,8 +61,7 @@ class Model(Visible):
         if self.encoder is None:
             return None
         view = self._view(self.encoder, inputs)
-        layers = self.encoder.layers()
-        last = layers[-1].mixer if layers else None
+        last = layers[-1].mixer if (layers := self.encoder.layers()) else None
         ending = last.start(view.mask.rows, view) if last is not None and last.leaves_final else None
         parts = tuple(Group(parts=(ending if layer is layers[-1] else None, None)) for layer in layers)
         states = self.encoder(inputs.tokens, view, Group(parts=parts))

@@ -86,8 +86,8 @@ class Painter(Pipeline):
 
     >>> import regard
     >>> painter = regard.load("runs/pixels", kind=regard.Painter)
-    >>> painter.sample(2, seed=1).shape  # pictures, height, width, channels
-    (2, 8, 8, 1)
+    >>> [drawing.picture.shape for drawing in painter.sample(2, seed=1)]  # height, width, channels
+    [(8, 8, 1), (8, 8, 1)]
     """
 
     usage: ClassVar[str] = "sample {}"

@@ -74,16 +74,16 @@ class Screen(Listener):
         others = self.load.look()
         beside = f" (busy: others use {others:.1f} cores)" if others >= BUSY else ""
         told = self.describe(step, moment.progress(self.spec), f"{speed:,.0f} tokens/s{beside}")
-        return f"{told}  {peak_memory() / 2**20:,.0f} MB"
+        waits = f"  {step.waiting:.0%} waiting for batches" if step.waiting >= STARVED else ""
+        return f"{told}{waits}  {peak_memory() / 2**20:,.0f} MB"
 
     def describe(self, step: Step, progress: float, speed: str) -> str:
         """A step, for whoever watches it."""
         left = step.seconds * (1 - progress) / progress if progress else 0.0
         costs = "".join(f"  {name} {value:.2f}" for name, value in step.costs.items())
-        waits = f"  {step.waiting:.0%} waiting" if step.waiting >= STARVED else ""
         return (
             f"step {step.step:,}  loss {self.loss:.3f}  {progress:.0%}  {clock(left)} left  "
-            f"{speed}  rate {step.rate:.2e}  gradient {step.gradient:.2f}{costs}{waits}"
+            f"{speed}  rate {step.rate:.2e}  gradient {step.gradient:.2f}{costs}"
         )
 
     def on_evaluation_start(self, moment: Moment) -> None:

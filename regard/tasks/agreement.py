@@ -42,7 +42,7 @@ def measure_agreement(texts: Sequence[str], references: References) -> dict[str,
         **{name: value for order, found in enumerate(scores, 1) for name, value in found.named(f"bleu{order}").items()},
         **ratio(score_consensus(words, wanted), ones).named("cider"),
         **ratio(right, ones).named("exact"),
-        "distinct": len(set(texts)),  # captions that differ: a model that ignores its pictures has few
+        "distinct": float(len(set(texts))),  # captions that differ: a model that ignores its pictures has few
         "pictures": len(texts),
         "signatures": {"bleu4": signature, "cider": CIDER},
     }

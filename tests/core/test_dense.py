@@ -51,6 +51,7 @@ BARE = {
     },
     "PatchEmbedding": PLACES,
     "ConvolutionalEmbedding": PLACES,
+    "Conv2d": {"weight": "a convolution's kernels"},
 }
 # files that call torch's own linear map or lookup, and why
 CALLS = {

@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.core.grid import Grid
 from regard.core.mixer import MixerSpec
 from regard.core.view import View
-from regard.errors import InputError, SpecError
+from regard.errors import SpecError
 from regard.laws.subject import vary_weights
 from regard.mixers.diagonal import DiagonalLSTM
 from regard.mixers.masked import Masked
@@ -128,11 +128,9 @@ def test_what_has_no_plane_is_refused() -> None:
         RowLSTM(kernel=2).build(WIDTH)
     with pytest.raises(SpecError, match="would mix nothing"):
         Masked(kernel=1).build(WIDTH)
-    x = torch.zeros(1, 6, WIDTH)
-    view = View.of(x)
-    view.grid = Grid(1, 2, channels=3)
-    with pytest.raises(InputError, match=r"has 1 channels a place .* here are 3"):
-        RowLSTM().build(WIDTH)(x, view)
+    with pytest.raises(SpecError, match="row begins with the picture, and 1 positions stand before it"):
+        RowLSTM().lie_on(Grid(2, 3, first=1))
+    assert RowLSTM().lie_on(Grid(2, 3, channels=2)) == RowLSTM(columns=3, channels=2)
 
 
 def test_another_mixer_leaves_the_first_convolution() -> None:
