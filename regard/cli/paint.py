@@ -155,7 +155,8 @@ class SheetPlace:
 
     def show(self, pictures: Sequence[Picture], columns: int, drawn: Sequence[Drawing]) -> None:
         """Write or draw the sheet; as JSON, an object for each drawing."""
-        from regard.lens.sheet import arrange, choose_scale, draw_blocks, encode_png
+        from regard.host.png import encode_png
+        from regard.lens.sheet import arrange, choose_scale, draw_blocks
 
         if self.out is not None:
             scale = self.scale or choose_scale(pictures[0].shape, -(-len(pictures) // columns), columns)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
 import numpy as np
 
 from regard.data.canvas import Picture
-from regard.errors import MissingPackage
 
 GAP, SHADE = 1, 96  # pixels between two pictures, and how bright they are
 LARGE = 800  # pixels that a sheet's longer side comes near to, unless told
@@ -31,17 +29,6 @@ def arrange(pictures: Sequence[Picture], columns: int, scale: int = 1) -> Pictur
 def choose_scale(shape: tuple[int, ...], rows: int, columns: int) -> int:
     """How large a pixel is drawn so that a sheet of such pictures can be looked at."""
     return max(1, LARGE // max(rows * (shape[0] + GAP), columns * (shape[1] + GAP)))
-
-
-def encode_png(picture: Picture) -> bytes:
-    """The bytes of a PNG file."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingPackage("writing pictures", "Pillow", "images") from None
-    file = io.BytesIO()
-    Image.fromarray(picture[:, :, 0] if picture.shape[2] == 1 else picture).save(file, "PNG")
-    return file.getvalue()
 
 
 def draw_blocks(picture: Picture, color: bool) -> str:

@@ -15,7 +15,7 @@ import torch
 
 from regard.data.picture import read_picture
 from regard.decode.painter import Painter
-from regard.lens.sheet import encode_png
+from regard.host.png import encode_png
 from regard.runs.load import load
 from tests.cli.test_cli import Done, regard
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from regard.data.picture import decode_picture
-from regard.lens.sheet import arrange, choose_scale, draw_blocks, encode_png
+from regard.host.png import encode_png
+from regard.lens.sheet import arrange, choose_scale, draw_blocks
 
 
 @pytest.mark.parametrize("channels", [1, 3])
