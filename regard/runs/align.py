@@ -158,6 +158,9 @@ def read_pairs(noun: str, files: Sequence[str], split: Split | None) -> tuple[li
         raise InputError(f"{noun}: it came from elsewhere, and kept no pairs", "--data FILE, or --data - < PAIRS.tsv")
     if list(files) == [STANDARD_INPUT]:
         files = ["{kind: tsv, path: '-', header: false}"]  # a stream has no name that tells what is in it
+    if run is not None and not files and run.spec.task.form != TranslationTaskSpec.form:
+        told = f"{noun}: it learned {run.spec.task.kind}, and kept no pairs of texts"
+        raise InputError(told, "a run that learned to translate, or --data FILE with one that can")
     samples = read_samples(run, TranslationTaskSpec(), files, split)
     if run is not None and not files:
         chosen = split or ("test" if run.prepared().has("test") else "validation")

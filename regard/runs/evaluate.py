@@ -187,8 +187,10 @@ def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], do
     run = Run.open(Path(split_noun(nouns[0])[0]))
     last, found = _last_step(run), done.measures
     name = Path(files[0]).stem if files else _name_corpus(run)
+    split = "" if files or done.data == choose_split(run) else f" --split {done.data}"
     row = {
-        "model": " + ".join(name_model(noun) for noun in nouns),
+        # a row is known by its first cell: two runs of one preset are two rows
+        "model": f"{' + '.join(name_model(noun) for noun in nouns)} ({Path(run.folder).name})",
         "parameters": f"{done.parameters:,}",
         "trained": f"{last['seconds'] / 60:.1f} min, {last['step']:,} steps",
     }
@@ -199,13 +201,13 @@ def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], do
         row |= {key: _format(value) for key, value in found.items() if isinstance(value, int | float | str)}
     row |= {
         "machine": machine(),
-        "command": f"`regard eval RUN{''.join(f' --data {Path(file).name}' for file in files)}`",
+        "command": f"`regard eval RUN{split}{''.join(f' --data {Path(file).name}' for file in files)}`",
     }
     if done.search is not None and (translated or done.task.searches):
-        row["command"] = f"`regard eval RUN --beam {done.search.beam}`"
+        row["command"] = f"`regard eval RUN{split} --beam {done.search.beam}`"
     if translated:
         row["BLEU's signature"] = f"`{found['signatures']['bleu']}`"
-    record(page, f"{done.task.kind.capitalize()}: {name}", row)
+    record(page, f"{done.task.kind.capitalize()}: {name}{f', {done.data}' if split else ''}", row)
     search = {} if done.search is None else {"search": done.search.model_dump(mode="json")}
     others = {"with": [Path(noun).name for noun in nouns[1:]]} if len(nouns) > 1 else {}
     with warnings.catch_warnings():

@@ -33,7 +33,7 @@ from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.sieve import Row
 from regard.decode.pipeline import Pipeline, refuse_target
-from regard.decode.reading import Reading, Strip
+from regard.decode.reading import Pictured, Reading, Strip
 from regard.errors import SpecError
 from regard.tasks.example import Example, format_share
 from regard.tasks.measures import measure_labels, measure_probabilities
@@ -212,7 +212,7 @@ class ImageClassifier(Pipeline):
             stacked = np.stack([self.read(each, fit) for each in pictures[first : first + ROWS]])
             yield self.model(Inputs(canvas.normalise(stacked)).to(self.model.device)).float().cpu()
 
-    def lay_out(self, text: str, target: str | None = None) -> Reading:
+    def lay_out(self, text: GivenPicture, target: str | None = None) -> Reading:
         """A picture by its path, patch by patch; the row has one answer."""
         refuse_target(self, target)
         return self.lay_out_picture(text)
@@ -220,14 +220,17 @@ class ImageClassifier(Pipeline):
     def lay_out_picture(self, picture: GivenPicture) -> Reading:
         """What the model reads of a picture: its places, row by row, with what stands before them."""
         canvas, labels = insist_on_canvas(self.lexicon), self.lexicon.labels
-        inputs = Inputs(canvas.normalise(self.read(picture)[None]))
+        seen = self.read(picture)
         grid = self.model.spec.main.embedding.grid
         assert grid is not None
-        places = [f"{row},{column}" for row in range(grid.height) for column in range(grid.width)]
-        pieces = ("[CLS]",) * grid.first + tuple(places)
-        strip = Strip(pieces, (True,) * grid.first + (False,) * len(places))
-        name = picture if isinstance(picture, str | Path) else "a picture"
-        return Reading(inputs, strip, targets={0: None}, spell=lambda found: [labels[n] for n in found], text=str(name))
+        return Reading(
+            Inputs(canvas.normalise(seen[None])),
+            Strip.of_grid(grid),
+            targets={0: None},
+            spell=lambda found: [labels[n] for n in found],
+            text=str(picture) if isinstance(picture, str | Path) else "a picture",
+            pictured=Pictured(seen, grid, "target") if canvas.dtype == "uint8" else None,
+        )
 
     def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
         """Every measure on samples with their labels."""

@@ -12,13 +12,15 @@ import pytest
 import torch
 from PIL import Image
 
-from regard import preset
+from regard import fit, load, preset
 from regard.core.inputs import Inputs
 from regard.decode.reading import Pictured, Reading, Strip
+from regard.errors import InputError
 from regard.lens.flow import attention_rollout
 from regard.lens.look import Look
 from regard.lens.places import NIGHT, light_picture, light_places
 from regard.lens.terminal import draw_grid
+from regard.runs.align import align
 from tests.lens.screen import show
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 WORDS = ("▁a", "▁red", "▁square", "[EOS]")
 CROSS = "decoder.blocks.0.cross.weights"
+HALVES = Path(__file__).parent.parent / "fixtures/pictures/halves.npz"
 
 
 def draw_square() -> np.ndarray:
@@ -156,3 +159,22 @@ def test_words_and_places_point_at_each_other_in_the_page(browser: Browser, tmp_
         screen.settle()
         assert "don't look at the picture" in page.locator(".picture .beside").inner_text()
         assert not screen.faults
+
+
+def test_a_classifier_of_pictures_is_looked_into(tmp_path: Path) -> None:
+    tree = {
+        "task": "images",
+        "corpus": {"kind": "files", "train": str(HALVES), "split": {"validation": 0.1}},
+        "model": {"kind": "vit-tiny", "width": 16, "depth": 2, "heads": 2},
+        "train": {"steps": 1},
+        "device": "cpu",
+        "out": str(tmp_path / "run"),
+    }
+    fit(tree)
+    picture = np.full((8, 8, 1), 200, np.uint8)
+    look = load(tmp_path / "run").look(picture)
+    assert look.reading.pictured is not None and (look.reading.pictured.picture == picture).all()
+    assert [each["name"] for each in look.figure().data["maps"]][-1] == "rollout"
+    assert "[class]" in draw_grid(look, color=False)
+    with pytest.raises(InputError, match="it learned images, and kept no pairs"):
+        align(str(tmp_path / "run"))

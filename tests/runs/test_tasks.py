@@ -173,6 +173,11 @@ def test_a_result_can_be_recorded(runs: dict[str, Path], name: str, tmp_path: Pa
     done = regard("eval", str(runs[name]), *greedy(name), "--record", str(page))
     assert done.returncode == 0, done.stderr
     assert name.capitalize() in page.read_text()
+    assert "(run) |" in page.read_text()  # two runs of one preset are two rows
+    if name == "images":
+        done = regard("eval", str(runs[name]), "--split", "validation", "--record", str(page))
+        assert done.returncode == 0, done.stderr
+        assert page.read_text().count("(run) |") == 2 and "regard eval RUN --split validation" in page.read_text()
     assert str(tmp_path) not in page.read_text()
 
 
