@@ -266,7 +266,7 @@ def test_log_follows_a_run_until_it_ends(place: Path) -> None:
     trainer = subprocess.Popen(
         [sys.executable, "-m", "regard", *words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    while not is_held(out):
+    while not (out / "run.yaml").exists() or not is_held(out):  # the lock comes first
         assert trainer.poll() is None
         time.sleep(0.02)
     assert told(regard("log", str(out), "--no-follow", "--json")) is not None  # comes back at once

@@ -74,7 +74,7 @@ def test_matrices_decay_and_vectors_do_not() -> None:
     assert sum(len(group["params"]) for group in groups(model, 0.1)) == len(list(model.parameters()))
 
 
-KEPT = {  # by the first word of a preset's name
+KEPT = {  # by a preset's name, or by the first word of it
     "mamba": {"mix.inner.decay", "mix.inner.skip"},
     "hybrid": {"mix.inner.decay", "mix.inner.skip"},
     "ssm": {"mix.inner.step", "mix.inner.decay", "mix.inner.frequency"},
@@ -84,13 +84,16 @@ KEPT = {  # by the first word of a preset's name
     "deit": {"embedding.first", "embedding.second", "embedding.position"},
     "cvt": {"embedding.position"},
     "cct": {"embedding.position"},
+    "captioner": {"embedding.position"},
+    "show": {"embedding.position"},
+    "pixel-mamba": {"mix.inner.decay", "mix.inner.skip"},
 }
 
 
 @pytest.mark.parametrize("name", sorted(presets()))
 def test_only_matrices_decay_and_not_those_that_the_references_exempt(name: str) -> None:
     """Embeddings decay, as in BERT and GPT; vectors never do; of the rest, what each part says."""
-    model, kept = preset(name).build("meta"), KEPT.get(name.partition("-")[0], set())
+    model, kept = preset(name).build("meta"), KEPT.get(name) or KEPT.get(name.partition("-")[0], set())
     weights, names = dict(model.named_parameters()), {id(weight): key for key, weight in model.named_parameters()}
     decaying = {
         names[id(weight)] for group in groups(model, 0.1) if group["weight_decay"] for weight in group["params"]
