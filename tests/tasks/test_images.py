@@ -18,6 +18,7 @@ from regard.config import Document
 from regard.data.canvas import Picture
 from regard.decode.pipeline import Pipeline
 from regard.errors import InputError, SpecError
+from regard.hub.save import match_model
 from regard.runs.folder import Run
 from regard.runs.load import load
 from regard.runs.train import train
@@ -287,3 +288,11 @@ def test_a_model_is_made_for_the_pictures(folder: Path, tmp_path: Path, task: di
     assert run.assembly().model.main.embedding.picture == canvas.shape
     assert run.assembly().family is not None
     run.trainer().task.loss(run.trainer().model, take(run, 0, 1)[0])
+
+
+@pytest.mark.parametrize("model", ["vit-tiny", "cct-2-3x2"])
+def test_a_family_tells_the_classes_that_its_head_has(folder: Path, tmp_path: Path, model: str) -> None:
+    assembly = Run.begin(describe(folder, tmp_path / "run", model=model)).assembly()
+    assert assembly.family is not None and assembly.family["classes"] == 4
+    if model == "vit-tiny":  # so others can be told what it is
+        assert match_model(assembly.model, assembly.family, "run").config["image_size"] == 8
