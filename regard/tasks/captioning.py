@@ -100,6 +100,9 @@ class CaptioningTaskSpec(PictureTaskSpec):
             raise SpecError(f"model: {told}", "model=show-attend-tell, or model=captioner")
         if lexicon.tokenizers[0] is not lexicon.tokenizers[1]:
             raise SpecError("tokenizer.shared: captions have one vocabulary", "tokenizer.shared=true")
+        if insist_on_canvas(lexicon).dtype == "float32" and model.encoder.embedding.kind == "convolutional":
+            told = "its convolutions would shrink a map of features, whose places are for words to look at"
+            raise SpecError(f"model.map: {told}", "model=show-attend-tell-features, or model.map=features")
         return super().fit_model(model, lexicon)
 
     def receive(self, sample: Sample) -> Sample:

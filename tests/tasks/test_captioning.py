@@ -202,6 +202,18 @@ def test_maps_of_features_are_read_as_pictures_are(tmp_path: Path) -> None:
         captioner.caption(draw("red", "right", "pictures"))
 
 
+@pytest.mark.parametrize("model", ["show-attend-tell", "captioner"])
+def test_convolutions_read_no_maps_of_features(model: str, tmp_path: Path) -> None:
+    task = CaptioningTaskSpec()
+    lexicon = make_ready(tmp_path, task, "maps").lexicon
+    with pytest.raises(SpecError, match=r"model\.map: its convolutions would shrink a map of features") as error:
+        task.fit_model(preset(model), lexicon)
+    assert "model.map=features" in error.value.hint
+    fitted = task.fit_model(preset(f"{model}-features"), lexicon)
+    assert fitted.encoder is not None and fitted.encoder.embedding.grid is not None
+    assert fitted.encoder.embedding.grid.count == 16
+
+
 def test_an_encoder_looks_once_and_then_maps_are_kept(tmp_path: Path) -> None:
     train(write(tmp_path, task={"kind": "captioning", "encoder": "halving"}, model__map="features", train=FEW))
     captioner, picture = load(tmp_path / "run", kind=Captioner), draw("red", "right", "pictures")
