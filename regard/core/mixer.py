@@ -126,7 +126,7 @@ class MixerSpec(Spec):
         return self
 
     def relevel(self, before: int, after: int, width: int) -> Self:
-        """This mixer, made for pixels of `before` values in a model of some width, as one of `after` values needs it."""
+        """This mixer, made for pixels of `before` values in a model of some width, for pixels of `after` values."""
         return self
 
     def forward_only(self) -> Self:

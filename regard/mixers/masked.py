@@ -61,7 +61,7 @@ class Masked(PlaneSpec):
 
 
 def count_inputs(levels: int, width: int) -> int | None:
-    """How many channels a first convolution reads: few values need few to be told apart, and it is the largest layer."""
+    """How many channels a first convolution reads, being the largest layer: few tell few values apart; None: all."""
     return levels if levels < width else None
 
 

@@ -234,6 +234,9 @@ class CaptioningTask(PictureTask[Batch]):
         self.pairs = Pairs(self.columns["sizes"])
         self.rewards = spec.reinforce.build()
 
+    def choose_plan(self, batches: BatchSpec) -> BatchSpec:
+        return batches if batches.budgeted else super().choose_plan(batches)  # captions have tokens
+
     def order(self, epoch: int) -> Iterator[tuple[list[int], float]]:
         """Pairs of a picture and a caption, captions of like length together."""
         done = 0

@@ -17,6 +17,7 @@ from regard.core.inputs import Inputs
 from regard.core.model import ModelSpec
 from regard.core.spec import Size
 from regard.data.array import describe
+from regard.data.batches import BatchSpec
 from regard.data.canvas import Canvas, Picture
 from regard.data.column import ColumnSpec
 from regard.data.lexicon import Lexicon
@@ -105,6 +106,12 @@ class PictureTask(Task[B], ABC):
 
     usual_rows: ClassVar[int | None] = 64
     sorted_by = ("picture",)
+
+    def choose_plan(self, batches: BatchSpec) -> BatchSpec:
+        if batches.budgeted:
+            told = f"{batches.tokens}, and a batch of pictures is so many pictures, not tokens"
+            raise SpecError(f"batches.tokens: {told}", f"batches.rows={self.usual_rows}")
+        return super().choose_plan(batches)
 
     @property
     def canvas(self) -> Canvas:

@@ -168,6 +168,14 @@ def test_every_pair_comes_once_an_epoch_with_its_own_picture(tmp_path: Path) -> 
     assert sorted(seen) == sorted(text for sample in prepared.samples("validation") for text in sample["texts"])
 
 
+def test_batches_keep_to_tokens_where_they_are_told(tmp_path: Path) -> None:
+    task = CaptioningTaskSpec()
+    prepared = make_ready(tmp_path, task)
+    for batches, most in ((BatchSpec(tokens=8), 2), (BatchSpec(tokens=8, rows=3), 3), (BatchSpec(), 6)):
+        counts = [len(rows) for rows, _ in task.build(prepared, batches, 1).order(0)]
+        assert max(counts) == most and sum(counts) == 6
+
+
 @pytest.mark.parametrize("hard", [False, "sampled"])
 def test_it_goes_on_to_the_bit(hard: bool | str, tmp_path: Path) -> None:
     flip = {"kind": "captioning", "augment": ["flip", {"kind": "crop", "pixels": 1}]}

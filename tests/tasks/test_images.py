@@ -268,6 +268,7 @@ def test_what_is_no_question_to_pictures_is_refused(run: Path, folder: Path) -> 
         ({"model": "bert-tiny"}, "it reads words, and this task has pictures"),
         ({"model": {"kind": "vit-tiny", "image": 16}}, "model.image: it reads pictures of 16 × 16 × 1"),
         ({"model": {"kind": "vit-tiny", "channels": 3}}, "model.channels: it reads pictures of 8 × 8 × 3"),
+        ({"batches": {"tokens": 40}}, "batches.tokens: 40, and a batch of pictures is so many pictures"),
         ({"task": {"kind": "images", "fit": "crop"}}, "crop to which size"),
         ({"task": {"kind": "images", "augment": [{"kind": "crop", "pixels": 8}]}}, "a picture's side has 8"),
     ],
