@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -31,14 +30,15 @@ from regard.data.batches import Batch, BatchSpec
 from regard.data.canvas import Canvas, Picture
 from regard.data.column import Column, ColumnSpec
 from regard.data.encoders.encoder import EncoderSpec
+from regard.data.given import GivenPicture, name_picture, open_picture
 from regard.data.lexicon import Lexicon
 from regard.data.log import Unusable
 from regard.data.origin import Origin
-from regard.data.picture import Fit, fit_picture, read_picture, shape_picture
+from regard.data.picture import Fit, fit_picture
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.sieve import Row
-from regard.decode.captioner import Captioner, GivenPicture, repeat_memory
+from regard.decode.captioner import Captioner, repeat_memory
 from regard.decode.pipeline import Pipeline
 from regard.decode.search import Search
 from regard.errors import InputError, SpecError
@@ -88,7 +88,7 @@ class CaptioningTaskSpec(PictureTaskSpec):
     @model_validator(mode="after")
     def check(self) -> Self:
         for change in self.augment:
-            if change.blends or change.kind == "repeat":
+            if change.blends or change.repeats:
                 raise ValueError(f"augment: {change.kind} puts pictures together or repeats them; a caption is of one")
         if self.encoder is not None and self.channels == 1:
             raise ValueError(f"channels: 1, and the encoder {self.encoder.kind} reads colours; leave it out")
@@ -125,9 +125,8 @@ class CaptioningTaskSpec(PictureTaskSpec):
         fit = fit or self.fit
         if self.encoder is None:
             return read_given(given, canvas, fit)
-        name = f"{given}: " if isinstance(given, str | Path) else ""
+        picture, name = open_picture(given), name_picture(given)
         try:
-            picture = shape_picture(given) if isinstance(given, np.ndarray) else read_picture(given)
             if picture.dtype == np.uint8:
                 picture = self.encode_picture(picture, fit)
         except Unusable as error:
@@ -139,7 +138,7 @@ class CaptioningTaskSpec(PictureTaskSpec):
 
     def show_picture(self, given: GivenPicture) -> Picture | None:
         """The pixels that the encoder made its map of; None where a map was handed in."""
-        picture = shape_picture(given) if isinstance(given, np.ndarray) else read_picture(given)
+        picture = open_picture(given)
         return fit_picture(picture, self.size, self.fit) if picture.dtype == np.uint8 else None
 
     def texts(self, sample: Sample) -> Sequence[str]:

@@ -232,6 +232,10 @@ def test_an_encoder_looks_once_and_then_maps_are_kept(tmp_path: Path) -> None:
     pictured = captioner.lay_out(picture).pictured
     assert pictured is not None and np.array_equal(pictured.picture, picture) and pictured.grid.count == 16
     assert captioner.lay_out(whole).pictured is None  # nobody can see what a map was made of
+    nothing: list[Any] = [None, [None]]
+    for each in nothing:
+        with pytest.raises(InputError, match="a picture is a path, a file's bytes, or an array"):
+            captioner.caption(each)
     with pytest.raises(InputError, match=r"a map of \(2, 2, 3\)"):
         captioner.caption(whole[:2, :2])
 
@@ -272,5 +276,7 @@ def test_what_cannot_caption_is_refused_by_name(tmp_path: Path) -> None:
         assert "show-attend-tell" in str(error.value)
     with pytest.raises(SpecError, match="mixup puts pictures together"):
         CaptioningTaskSpec(augment=("mixup",))
+    with pytest.raises(SpecError, match="either puts pictures together or repeats them"):
+        CaptioningTaskSpec.parse({"augment": [{"kind": "either", "of": ["flip", "repeat"]}]})
     with pytest.raises(SpecError, match="reads colours"):
         CaptioningTaskSpec(encoder="halving", channels=1)

@@ -16,6 +16,7 @@ import torch
 
 from regard.config import Document
 from regard.data.canvas import Picture
+from regard.data.given import GivenPicture
 from regard.decode.pipeline import Pipeline
 from regard.errors import InputError, SpecError
 from regard.hub.save import match_model
@@ -25,7 +26,6 @@ from regard.runs.train import train
 from regard.runs.verify import verify
 from regard.tasks.images import ImageBatch, ImageClassifier, ImageTask
 from regard.tasks.measures import measure_probabilities
-from regard.tasks.picture import GivenPicture
 from regard.train.listener import history
 from tests.cli.test_cli import regard
 
@@ -189,6 +189,14 @@ def test_a_picture_is_asked_by_path_bytes_or_array(classifier: ImageClassifier, 
     assert next(iter(verdicts[0].rank(2))) == "left"
     assert isinstance(classifier, Pipeline)
     assert classifier.reads == "pictures"
+
+
+@pytest.mark.parametrize("given", [None, 7, [None], [[0, 1], [1, 0]], "pillow"])
+def test_what_is_no_picture_is_refused_by_its_type(classifier: ImageClassifier, given: Any) -> None:
+    if given == "pillow":
+        given = pytest.importorskip("PIL.Image").fromarray(np.zeros((8, 8), np.uint8))
+    with pytest.raises(InputError, match="a picture is a path, a file's bytes, or an array"):
+        classifier.classify(given)
 
 
 def test_other_sizes_are_fitted_when_it_is_said(classifier: ImageClassifier) -> None:
