@@ -125,6 +125,10 @@ class MixerSpec(Spec):
         """This mixer as a picture needs it that its positions are places of; None: they aren't."""
         return self
 
+    def relevel(self, before: int, after: int, width: int) -> Self:
+        """This mixer, made for pixels of `before` values in a model of some width, for pixels of `after` values."""
+        return self
+
     def forward_only(self) -> Self:
         """This mixer as a decoder needs it: no position sees a later one."""
         return self

@@ -43,13 +43,19 @@ class BatchSpec(Spec):
     home: ClassVar[str | None] = "batches"
     kind: Literal["batches"] = "batches"
     tokens: Size = 4096
-    """A batch has at most this many tokens, pads of its longer side included."""
+    """A batch has at most this many tokens, pads of its longer side included; a number that isn't the usual one counts
+    for captions too, instead of 64 pictures."""
     rows: Size | None = None
     """A batch has this many samples, however long; unless given, as many as its tokens allow, or 64 pictures."""
     longest: Size = 256
     """A sentence with more tokens than this is left out and counted."""
     buckets: Size = 8
     """This many batches are sorted by length together; more of them mean less padding and less chance."""
+
+    @property
+    def budgeted(self) -> bool:
+        """Whether somebody wants so many tokens: the usual number is in every run file, and nobody's wish."""
+        return self.rows is None and self.tokens != type(self).model_fields["tokens"].default
 
     def count_rows(self, time: int) -> int:
         """How many rows of so many tokens a batch has."""

@@ -1,4 +1,4 @@
-"""What a user hands in from Python: texts to answer, and rows to train on.
+"""What a user hands in from Python: texts and pictures to answer, and rows to train on.
 
 One text is a string, several are a list of them. A string is a sequence of strings too, letter by letter, so the wrong
 one of the two would be answered without a word.
@@ -6,7 +6,7 @@ one of the two would be answered without a word.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,13 @@ import numpy as np
 
 from regard.core.hint import suggest
 from regard.core.spec import show_value
+from regard.data.canvas import Picture
 from regard.data.lines import HALVES
+from regard.data.log import Unusable
+from regard.data.picture import read_picture, shape_picture
 from regard.errors import InputError
 
+GivenPicture = str | Path | bytes | Picture  # a file by its path or its bytes, or an array
 PARTS = ("train", "validation", "test")
 
 
@@ -42,6 +46,28 @@ def check_texts(texts: Any, one: str) -> None:
         raise InputError(f"several texts are a list of strings, and {show_value(texts)} is of type {kind}", one)
     for text in texts:
         check_text(text, "a list of strings")
+
+
+def list_pictures(given: GivenPicture | Sequence[GivenPicture]) -> tuple[list[GivenPicture], bool]:
+    """What was handed in as a list, and whether it was one thing alone."""
+    one = isinstance(given, str | Path | bytes | np.ndarray) or not isinstance(given, Iterable)
+    return ([given], True) if one else (list(given), False)  # type: ignore[list-item, arg-type]
+
+
+def open_picture(given: GivenPicture) -> Picture:
+    """The picture that a user hands in; an error names it and says what is wrong."""
+    if not isinstance(given, str | Path | bytes | np.ndarray):
+        wanted = "a path, a file's bytes, or an array (height, width, channels)"
+        raise InputError(f"a picture is {wanted}, and this is a {type(given).__name__}", "numpy.asarray(picture)")
+    try:
+        return shape_picture(given) if isinstance(given, np.ndarray) else read_picture(given)
+    except Unusable as error:
+        raise InputError(f"{name_picture(given)}{error.message}", error.hint) from None
+
+
+def name_picture(given: GivenPicture) -> str:
+    """How an error begins: by the file, if there is one."""
+    return f"{given}: " if isinstance(given, str | Path) else ""
 
 
 def hand_in(tree: Mapping[str, Any], data: Any) -> dict[str, Any]:

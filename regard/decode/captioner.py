@@ -16,6 +16,7 @@ from regard.core.grid import Grid
 from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.data.canvas import Canvas, Picture
+from regard.data.given import GivenPicture, list_pictures
 from regard.data.picture import Fit
 from regard.data.spelling import spell_tokens
 from regard.data.tokenizer import Tokenizer
@@ -28,7 +29,6 @@ from regard.decode.translator import Wishes
 ROWS = 64  # pictures that are captioned together
 LONGEST = 60  # tokens of a caption, unless more are asked for: a model that doesn't end must be stopped
 
-GivenPicture = str | Path | bytes | Picture  # a file by its path or its bytes, or an array
 Take = Callable[[GivenPicture, Fit | None], Picture]
 
 
@@ -103,8 +103,7 @@ class Captioner(Pipeline):
         `attention`: with the places that each token looked at; `fit`: how a picture of another size comes to the
         model's: resize, crop or pad; `best=3`: with the next best ones as `alternatives`.
         """
-        one = isinstance(picture, str | Path | bytes | np.ndarray)
-        given: Sequence[GivenPicture] = [picture] if one else list(picture)  # type: ignore[list-item, arg-type]
+        given, one = list_pictures(picture)
         taken = [self.take(each, fit) for each in given]
         found = []
         for best, *others in self.caption_all(taken, self.settings(settings), attention=attention):

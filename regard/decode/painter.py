@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,8 +18,9 @@ from torch import Tensor
 from regard.core.model import Model
 from regard.data.array import describe
 from regard.data.canvas import Picture
+from regard.data.given import GivenPicture, name_picture, open_picture
 from regard.data.log import Unusable
-from regard.data.picture import Fit, fit_picture, read_picture
+from regard.data.picture import Fit, fit_picture
 from regard.data.pixel import PixelCoder
 from regard.decode.engine import Beginning, Choice, Engine, Request, Scorer, Turn
 from regard.decode.pipeline import Pipeline
@@ -96,16 +96,17 @@ class Painter(Pipeline):
     coder: PixelCoder
     fit: Fit | None = None  # what becomes of pictures of another size; None: they are refused
 
-    def read(self, picture: Picture | str | Path) -> Picture:
+    def read(self, picture: GivenPicture) -> Picture:
         """A picture, or the one in a file, in the size that the model draws."""
-        found = read_picture(picture) if isinstance(picture, str | Path) else picture
-        if found.ndim != 3:
-            raise InputError(f"a picture is an array (height, width, channels), not {describe(found)}")
-        coder = self.coder
+        found, told, coder = open_picture(picture), name_picture(picture), self.coder
+        if coder.binarise != "none" and found.max() == 1:
+            raise InputError(
+                f"{told}its largest value is 1, and the model makes greys of 0 to 255 black or white",
+                "255 * picture, where 1 is white",
+            )
         try:
             return fit_picture(found, (coder.height, coder.width), self.fit, coder.channels)
         except Unusable:
-            told = f"{picture}: " if isinstance(picture, str | Path) else ""
             raise InputError(
                 f"{told}the picture is {describe(found)}, and the model draws bytes, {coder.shape}",
                 f"resize it to {coder.height} × {coder.width}; task.fit=resize, when a run is trained, does that",
@@ -119,7 +120,7 @@ class Painter(Pipeline):
 
     def complete(
         self,
-        picture: Picture | str | Path,
+        picture: GivenPicture,
         rows: int | None = None,
         *,
         pixels: int | None = None,
@@ -149,7 +150,7 @@ class Painter(Pipeline):
             raise InputError(f"{name} {number}: the model draws pictures with {most} {name}", f"0 to {most - 1}")
         return coder.count_given(number) if name == "rows" else number * coder.channels
 
-    def score(self, picture: Picture | str | Path) -> float:
+    def score(self, picture: GivenPicture) -> float:
         """How unlikely a picture is, in nats: minus the logarithm of its probability."""
         return float(self.score_all(self.read(picture)[None])[0])
 

@@ -14,7 +14,7 @@ Cost: time O(n · kernel²), all positions at once; state O(kernel · columns).
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -45,6 +45,11 @@ class Masked(PlaneSpec):
     """Half of the sums open or close the other half (van den Oord et al. 2016 b); without, what is negative is dropped.
     """
 
+    def relevel(self, before: int, after: int, width: int) -> Self:
+        if self.mask == "B" or self.inputs != count_inputs(before, width):
+            return self  # what somebody chose stays
+        return self.replace(inputs=count_inputs(after, width))
+
     def build(self, width: int) -> Mixer:
         if self.kernel % 2 == 0:
             raise SpecError(f"kernel: {self.kernel} has no middle", f"kernel={self.kernel + 1}")
@@ -53,6 +58,11 @@ class Masked(PlaneSpec):
         if self.kernel == 1:
             raise SpecError("kernel: 1 sees no neighbour, so it would mix nothing", "kernel=3, or ffn=feedforward")
         return MaskedConvolution(self, width)
+
+
+def count_inputs(levels: int, width: int) -> int | None:
+    """How many channels a first convolution reads, being the largest layer: few tell few values apart; None: all."""
+    return levels if levels < width else None
 
 
 class MaskedConvolution(PlaneMixer):

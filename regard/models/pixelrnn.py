@@ -16,7 +16,7 @@ from regard.core.model import ModelSpec
 from regard.core.spec import Depth, Rate, Size
 from regard.core.stack import StackSpec
 from regard.mixers.diagonal import DiagonalLSTM
-from regard.mixers.masked import Masked
+from regard.mixers.masked import Masked, count_inputs
 from regard.mixers.row import RowLSTM
 from regard.models import Family, Settings
 from regard.models.pixel import Image, embed
@@ -55,8 +55,7 @@ def compose(s: PixelRNN) -> ModelSpec:
         "row": RowLSTM(kernel=s.kernel, hidden=hidden),
         "diagonal": DiagonalLSTM(hidden=hidden),
     }
-    # few values need few channels to be told apart, and the first convolution is the largest
-    inputs = s.levels if s.levels < s.width else None
+    first = Masked(kernel=s.first, mask="A", inputs=count_inputs(s.levels, s.width))
     embedding = embed(s.image, s.channels, s.levels, s.dropout)
     return ModelSpec(
         decoder=StackSpec(
@@ -65,7 +64,7 @@ def compose(s: PixelRNN) -> ModelSpec:
             # a plane knows its borders, so the paper's models have no positions
             embedding=embedding.replace(position="none"),
             # what slot t holds is the value before its place, so it must not stay in the stream of that place
-            first=(BlockSpec(mix=Masked(kernel=s.first, mask="A", inputs=inputs), residual=False),),
+            first=(BlockSpec(mix=first, residual=False),),
             blocks=(BlockSpec(mix=layers[s.layer], dropout=s.dropout),),
         ),
         head=Vocabulary(tied=False, size=s.levels, bias=True, transform="relu"),

@@ -43,7 +43,7 @@ class Assembly:
         sized = self if lexicon.words is None else self._resize(*(len(part) for part in lexicon.words))
         sized = sized if lexicon.canvas is None else sized._redraw(lexicon.canvas)
         model = self.task.fit_model(give_head(sized.model, self.task, sized.family), lexicon)
-        return replace(sized, model=model)
+        return replace(sized, model=model, family=tell_classes(sized.family, model))
 
     def _resize(self, source: int, target: int) -> Assembly:
         """The same with a vector for each of so many tokens."""
@@ -65,6 +65,12 @@ class Assembly:
         if family is None:
             return self
         return replace(self, family={**family, **{name: size for name, size in sizes.items() if name in family}})
+
+
+def tell_classes(family: Mapping[str, Any] | None, model: ModelSpec) -> Mapping[str, Any] | None:
+    """The settings of a family, with as many classes as its model's head has, where they say how many."""
+    count = None if model.head is None else model.head.label_count
+    return family if family is None or count is None or "classes" not in family else {**family, "classes": count}
 
 
 def insist_on_picture(choice: ModelChoice, canvas: Canvas) -> None:

@@ -26,6 +26,8 @@ from regard.lens.boxes import ALL, BoxScore, WatchedCaption, measure_boxes
 from regard.runs.evaluate import choose_split, count_training, name_model, open_run
 from regard.runs.load import load_as
 from regard.runs.results import machine, record
+from regard.tasks.picture import PictureTaskSpec
+from regard.tasks.task import TaskSpec
 
 ROWS = 64  # captions that are read together
 
@@ -59,6 +61,8 @@ def compare_boxes(noun: str, split: Split | None = None, meter: Meter = SILENT) 
     boxed = [] if run is None else list(run.spec.corpus.list_boxes(chosen))
     if not boxed:
         raise InputError(f"{noun}: its corpus knows no boxes of what words speak of", "a run on corpus: scenes")
+    assert run is not None
+    insist_on_whole(run.spec.task, boxed)
     spec = captioner.model.spec.encoder
     grid = None if spec is None else spec.embedding.grid
     names = captioner.model.alignments
@@ -76,6 +80,18 @@ def compare_boxes(noun: str, split: Split | None = None, meter: Meter = SILENT) 
     heads = {name: measure_boxes(seen, grid)[ALL] for name, seen in watched.items()}
     ranked = sorted(heads.items(), key=lambda each: -each[1].inside.value)
     return BoxReport(len(boxed), classes, dict(ranked))
+
+
+def insist_on_whole(task: TaskSpec, boxed: Sequence[BoxedCaption]) -> None:
+    """Refuse pictures that the model sees a part of, or with a border: their boxes are elsewhere in what it sees."""
+    if not isinstance(task, PictureTaskSpec) or task.size is None or task.fit not in ("crop", "pad"):
+        return
+    height, width = (task.size, task.size) if isinstance(task.size, int) else task.size
+    for caption in boxed:
+        tall, wide, _ = caption.picture.shape
+        if tall * width != wide * height:
+            told = f"pictures of {tall} × {wide} are fitted to {height} × {width}, and boxes aren't"
+            raise InputError(f"task.fit: {task.fit}: {told}", "a run with task.fit=resize")
 
 
 def watch_captions(

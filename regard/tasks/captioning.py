@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -31,14 +30,15 @@ from regard.data.batches import Batch, BatchSpec
 from regard.data.canvas import Canvas, Picture
 from regard.data.column import Column, ColumnSpec
 from regard.data.encoders.encoder import EncoderSpec
+from regard.data.given import GivenPicture, name_picture, open_picture
 from regard.data.lexicon import Lexicon
 from regard.data.log import Unusable
 from regard.data.origin import Origin
-from regard.data.picture import Fit, fit_picture, read_picture, shape_picture
+from regard.data.picture import Fit, fit_picture
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.sieve import Row
-from regard.decode.captioner import Captioner, GivenPicture, repeat_memory
+from regard.decode.captioner import Captioner, repeat_memory
 from regard.decode.pipeline import Pipeline
 from regard.decode.search import Search
 from regard.errors import InputError, SpecError
@@ -88,7 +88,7 @@ class CaptioningTaskSpec(PictureTaskSpec):
     @model_validator(mode="after")
     def check(self) -> Self:
         for change in self.augment:
-            if change.blends or change.kind == "repeat":
+            if change.blends or change.repeats:
                 raise ValueError(f"augment: {change.kind} puts pictures together or repeats them; a caption is of one")
         if self.encoder is not None and self.channels == 1:
             raise ValueError(f"channels: 1, and the encoder {self.encoder.kind} reads colours; leave it out")
@@ -100,6 +100,9 @@ class CaptioningTaskSpec(PictureTaskSpec):
             raise SpecError(f"model: {told}", "model=show-attend-tell, or model=captioner")
         if lexicon.tokenizers[0] is not lexicon.tokenizers[1]:
             raise SpecError("tokenizer.shared: captions have one vocabulary", "tokenizer.shared=true")
+        if insist_on_canvas(lexicon).dtype == "float32" and model.encoder.embedding.kind == "convolutional":
+            told = "its convolutions would shrink a map of features, whose places are for words to look at"
+            raise SpecError(f"model.map: {told}", "model=show-attend-tell-features, or model.map=features")
         return super().fit_model(model, lexicon)
 
     def receive(self, sample: Sample) -> Sample:
@@ -122,9 +125,8 @@ class CaptioningTaskSpec(PictureTaskSpec):
         fit = fit or self.fit
         if self.encoder is None:
             return read_given(given, canvas, fit)
-        name = f"{given}: " if isinstance(given, str | Path) else ""
+        picture, name = open_picture(given), name_picture(given)
         try:
-            picture = shape_picture(given) if isinstance(given, np.ndarray) else read_picture(given)
             if picture.dtype == np.uint8:
                 picture = self.encode_picture(picture, fit)
         except Unusable as error:
@@ -136,7 +138,7 @@ class CaptioningTaskSpec(PictureTaskSpec):
 
     def show_picture(self, given: GivenPicture) -> Picture | None:
         """The pixels that the encoder made its map of; None where a map was handed in."""
-        picture = shape_picture(given) if isinstance(given, np.ndarray) else read_picture(given)
+        picture = open_picture(given)
         return fit_picture(picture, self.size, self.fit) if picture.dtype == np.uint8 else None
 
     def texts(self, sample: Sample) -> Sequence[str]:
@@ -230,6 +232,9 @@ class CaptioningTask(PictureTask[Batch]):
             change.insist(self.canvas)
         self.pairs = Pairs(self.columns["sizes"])
         self.rewards = spec.reinforce.build()
+
+    def choose_plan(self, batches: BatchSpec) -> BatchSpec:
+        return batches if batches.budgeted else super().choose_plan(batches)  # captions have tokens
 
     def order(self, epoch: int) -> Iterator[tuple[list[int], float]]:
         """Pairs of a picture and a caption, captions of like length together."""

@@ -26,6 +26,7 @@ from regard.data.augment.prints import AugmentSpec, Prints, augment
 from regard.data.batches import BatchSpec
 from regard.data.canvas import Picture
 from regard.data.column import ColumnSpec
+from regard.data.given import GivenPicture, list_pictures
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.picture import Fit
@@ -37,7 +38,7 @@ from regard.decode.reading import Pictured, Reading, Strip
 from regard.errors import SpecError
 from regard.tasks.example import Example, format_share
 from regard.tasks.measures import measure_labels, measure_probabilities
-from regard.tasks.picture import GivenPicture, PictureTask, PictureTaskSpec, insist_on_canvas, read_given
+from regard.tasks.picture import PictureTask, PictureTaskSpec, insist_on_canvas, read_given
 from regard.tasks.task import Pulse, one_stack
 from regard.tasks.verdict import Verdict, judge
 
@@ -191,9 +192,8 @@ class ImageClassifier(Pipeline):
 
         `fit`: how a picture of another size comes to the model's: resize, crop, or pad.
         """
-        one = isinstance(picture, str | Path | bytes | np.ndarray)
-        given = [picture] if one else list(picture)  # type: ignore[arg-type]
-        scores = self._score(given, fit)  # type: ignore[arg-type]
+        given, one = list_pictures(picture)
+        scores = self._score(given, fit)
         found = [judge(row, self.lexicon.labels) for logits in scores for row in logits]
         return found[0] if one else found
 

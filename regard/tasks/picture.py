@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
@@ -17,18 +16,19 @@ from regard.core.inputs import Inputs
 from regard.core.model import ModelSpec
 from regard.core.spec import Size
 from regard.data.array import describe
+from regard.data.batches import BatchSpec
 from regard.data.canvas import Canvas, Picture
 from regard.data.column import ColumnSpec
+from regard.data.given import GivenPicture, name_picture, open_picture
 from regard.data.lexicon import Lexicon
 from regard.data.log import Unusable
-from regard.data.picture import Fit, fit_picture, read_picture, shape_picture
+from regard.data.picture import Fit, fit_picture
 from regard.data.sample import Sample
 from regard.data.sieve import Row
 from regard.errors import InputError, SpecError
 from regard.tasks.task import Task, TaskSpec
 
 B = TypeVar("B")
-GivenPicture = str | Path | bytes | Picture  # a file by its path or its bytes, or an array
 
 
 class PictureTaskSpec(TaskSpec):
@@ -74,14 +74,10 @@ def insist_on_canvas(lexicon: Lexicon) -> Canvas:
 
 def read_given(given: GivenPicture, canvas: Canvas, fit: Fit | None) -> Picture:
     """What a user hands in, as a picture on a canvas; an error says what is wrong with it."""
-    if not isinstance(given, str | Path | bytes | np.ndarray):
-        wanted = "a path, a file's bytes, or an array (height, width, channels)"
-        raise InputError(f"a picture is {wanted}, and this is a {type(given).__name__}", "numpy.asarray(picture)")
-    name = f"{given}: " if isinstance(given, str | Path) else ""
+    picture, name = open_picture(given), name_picture(given)
+    if picture.dtype != np.dtype(canvas.dtype):
+        raise InputError(f"{name}it is {describe(picture)}, and the model reads {canvas.dtype} {canvas.shape}")
     try:
-        picture = shape_picture(given) if isinstance(given, np.ndarray) else read_picture(given)
-        if picture.dtype != np.dtype(canvas.dtype):
-            raise InputError(f"{name}it is {describe(picture)}, and the model reads {canvas.dtype} {canvas.shape}")
         return fit_picture(picture, (canvas.height, canvas.width), fit, canvas.channels)
     except Unusable as error:
         raise InputError(f"{name}{error.message}", error.hint) from None
@@ -105,6 +101,12 @@ class PictureTask(Task[B], ABC):
 
     usual_rows: ClassVar[int | None] = 64
     sorted_by = ("picture",)
+
+    def choose_plan(self, batches: BatchSpec) -> BatchSpec:
+        if batches.budgeted:
+            told = f"{batches.tokens}, and a batch of pictures is so many pictures, not tokens"
+            raise SpecError(f"batches.tokens: {told}", f"batches.rows={self.usual_rows}")
+        return super().choose_plan(batches)
 
     @property
     def canvas(self) -> Canvas:

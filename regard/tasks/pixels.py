@@ -103,11 +103,16 @@ class PixelTaskSpec(PictureTaskSpec):
                 f"task.order: {self.order}, and {planes[0]} mixes a picture as a plane, row by row",
                 "task.order=raster, or model=pixel-gpt",
             )
+        before = stack.embedding.token_count - 1
+        first = tuple(
+            block.replace(mix=block.mix and block.mix.relevel(before, self.level_count, stack.width))
+            for block in stack.first
+        )
         embedding = stack.embedding.redraw(*insist_on_canvas(lexicon).shape).resize(self.level_count + 1)
         embedding = embedding.reorder(self.order, self.seed if self.order == "random" else 0)
         head = {"kind": "vocabulary", "size": self.level_count, "tied": False, "bias": True}
         return model.replace(
-            decoder=stack.replace(embedding=embedding),
+            decoder=stack.replace(embedding=embedding, first=first),
             head=head if model.head is None else model.head.resize(self.level_count),
         )
 

@@ -152,10 +152,14 @@ class Task(ABC, Generic[B]):
 
     def __init__(self, spec: Any, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
         self.spec, self.prepared, self.seed = spec, prepared, seed
-        self.plan = batches if batches.rows is not None else batches.replace(rows=self.usual_rows)
+        self.plan = self.choose_plan(batches)
         # a run reads texts as it learns to, whatever the template of a tokenizer of others says
         self.lexicon, self.columns = replace(prepared.lexicon, foreign=False), prepared.columns
         self.validation = prepared.samples("validation") if prepared.has("validation") else []
+
+    def choose_plan(self, batches: BatchSpec) -> BatchSpec:
+        """How large batches are, where the task has a usual number of samples."""
+        return batches if batches.rows is not None else batches.replace(rows=self.usual_rows)
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -161,6 +161,9 @@ def test_either_makes_one_of_several() -> None:
     assert {next(n for n, way in enumerate(wanted) if np.array_equal(way, each)) for each in ways} == {0, 1}
     assert not change.blends
     assert Either(of=(Flip(), Mixup())).blends
+    assert Either(of=(Flip(), Repeat())).repeats and not change.repeats
+    with pytest.raises(SpecError, match="no change in the list"):
+        Either(of=())
 
 
 @pytest.mark.parametrize("name", get_args(Operation))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import get_args
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import torch.nn.functional as F
 import regard
 from regard.core.model import Model
 from regard.core.order import Order
-from regard.data.pixel import PixelCoder
+from regard.data.pixel import Binarisation, PixelCoder
 from regard.decode.painter import Painter
 from regard.errors import InputError
 
@@ -136,6 +137,27 @@ def test_other_orders_are_completed_by_their_first_pixels() -> None:
         painter.complete(picture, 2)
     drawn = painter.complete(picture, pixels=12, count=2)
     assert all((drawing.picture.reshape(-1)[painter.coder.places[:12]] == 255).all() for drawing in drawn)
+
+
+@pytest.mark.parametrize("given", [None, [[0, 255], [255, 0]], b"no picture", "bad.png"])
+def test_what_is_no_picture_is_refused(given: Any, tmp_path: Path) -> None:
+    painter = Painter(make_model(height=4, width=4), PixelCoder(4, 4, 1))
+    if given == "bad.png":
+        given = tmp_path / given
+        given.write_bytes(b"no picture")
+    for ask in (painter.complete, painter.score):
+        with pytest.raises(InputError, match="bad.png: " if isinstance(given, Path) else "picture"):
+            ask(given)
+
+
+@pytest.mark.parametrize("binarise", ["threshold", "static", "dynamic"])
+def test_bits_are_not_taken_for_black(binarise: Binarisation) -> None:
+    bits = np.ones((4, 4, 1), np.uint8)
+    painter = Painter(make_model(height=4, width=4), PixelCoder(4, 4, 1, binarise=binarise))
+    with pytest.raises(InputError, match="its largest value is 1"):
+        painter.read(bits)
+    assert (painter.read(255 * bits) == 255).all() and not painter.read(0 * bits).any()
+    assert (Painter(painter.model, PixelCoder(4, 4, 1)).read(bits) == 1).all()
 
 
 @pytest.mark.parametrize("wrong", [{"rows": 4}, {"rows": -1}, {"pixels": 16}, {"rows": 1, "pixels": 1}, {"count": 0}])

@@ -168,6 +168,14 @@ def test_every_pair_comes_once_an_epoch_with_its_own_picture(tmp_path: Path) -> 
     assert sorted(seen) == sorted(text for sample in prepared.samples("validation") for text in sample["texts"])
 
 
+def test_batches_keep_to_tokens_where_they_are_told(tmp_path: Path) -> None:
+    task = CaptioningTaskSpec()
+    prepared = make_ready(tmp_path, task)
+    for batches, most in ((BatchSpec(tokens=8), 2), (BatchSpec(tokens=8, rows=3), 3), (BatchSpec(), 6)):
+        counts = [len(rows) for rows, _ in task.build(prepared, batches, 1).order(0)]
+        assert max(counts) == most and sum(counts) == 6
+
+
 @pytest.mark.parametrize("hard", [False, "sampled"])
 def test_it_goes_on_to_the_bit(hard: bool | str, tmp_path: Path) -> None:
     flip = {"kind": "captioning", "augment": ["flip", {"kind": "crop", "pixels": 1}]}
@@ -202,6 +210,18 @@ def test_maps_of_features_are_read_as_pictures_are(tmp_path: Path) -> None:
         captioner.caption(draw("red", "right", "pictures"))
 
 
+@pytest.mark.parametrize("model", ["show-attend-tell", "captioner"])
+def test_convolutions_read_no_maps_of_features(model: str, tmp_path: Path) -> None:
+    task = CaptioningTaskSpec()
+    lexicon = make_ready(tmp_path, task, "maps").lexicon
+    with pytest.raises(SpecError, match=r"model\.map: its convolutions would shrink a map of features") as error:
+        task.fit_model(preset(model), lexicon)
+    assert "model.map=features" in error.value.hint
+    fitted = task.fit_model(preset(f"{model}-features"), lexicon)
+    assert fitted.encoder is not None and fitted.encoder.embedding.grid is not None
+    assert fitted.encoder.embedding.grid.count == 16
+
+
 def test_an_encoder_looks_once_and_then_maps_are_kept(tmp_path: Path) -> None:
     train(write(tmp_path, task={"kind": "captioning", "encoder": "halving"}, model__map="features", train=FEW))
     captioner, picture = load(tmp_path / "run", kind=Captioner), draw("red", "right", "pictures")
@@ -212,6 +232,10 @@ def test_an_encoder_looks_once_and_then_maps_are_kept(tmp_path: Path) -> None:
     pictured = captioner.lay_out(picture).pictured
     assert pictured is not None and np.array_equal(pictured.picture, picture) and pictured.grid.count == 16
     assert captioner.lay_out(whole).pictured is None  # nobody can see what a map was made of
+    nothing: list[Any] = [None, [None]]
+    for each in nothing:
+        with pytest.raises(InputError, match="a picture is a path, a file's bytes, or an array"):
+            captioner.caption(each)
     with pytest.raises(InputError, match=r"a map of \(2, 2, 3\)"):
         captioner.caption(whole[:2, :2])
 
@@ -252,5 +276,7 @@ def test_what_cannot_caption_is_refused_by_name(tmp_path: Path) -> None:
         assert "show-attend-tell" in str(error.value)
     with pytest.raises(SpecError, match="mixup puts pictures together"):
         CaptioningTaskSpec(augment=("mixup",))
+    with pytest.raises(SpecError, match="either puts pictures together or repeats them"):
+        CaptioningTaskSpec.parse({"augment": [{"kind": "either", "of": ["flip", "repeat"]}]})
     with pytest.raises(SpecError, match="reads colours"):
         CaptioningTaskSpec(encoder="halving", channels=1)

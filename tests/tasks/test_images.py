@@ -16,15 +16,16 @@ import torch
 
 from regard.config import Document
 from regard.data.canvas import Picture
+from regard.data.given import GivenPicture
 from regard.decode.pipeline import Pipeline
 from regard.errors import InputError, SpecError
+from regard.hub.save import match_model
 from regard.runs.folder import Run
 from regard.runs.load import load
 from regard.runs.train import train
 from regard.runs.verify import verify
 from regard.tasks.images import ImageBatch, ImageClassifier, ImageTask
 from regard.tasks.measures import measure_probabilities
-from regard.tasks.picture import GivenPicture
 from regard.train.listener import history
 from tests.cli.test_cli import regard
 
@@ -190,6 +191,14 @@ def test_a_picture_is_asked_by_path_bytes_or_array(classifier: ImageClassifier, 
     assert classifier.reads == "pictures"
 
 
+@pytest.mark.parametrize("given", [None, 7, [None], [[0, 1], [1, 0]], "pillow"])
+def test_what_is_no_picture_is_refused_by_its_type(classifier: ImageClassifier, given: Any) -> None:
+    if given == "pillow":
+        given = pytest.importorskip("PIL.Image").fromarray(np.zeros((8, 8), np.uint8))
+    with pytest.raises(InputError, match="a picture is a path, a file's bytes, or an array"):
+        classifier.classify(given)
+
+
 def test_other_sizes_are_fitted_when_it_is_said(classifier: ImageClassifier) -> None:
     large = np.kron(dict(draw(4, 5))["top"][:, :, 0], np.ones((3, 3), np.uint8))[:, :, None]
     with pytest.raises(InputError, match="another size: 24 × 24, and 8 × 8 is wanted"):
@@ -267,6 +276,7 @@ def test_what_is_no_question_to_pictures_is_refused(run: Path, folder: Path) -> 
         ({"model": "bert-tiny"}, "it reads words, and this task has pictures"),
         ({"model": {"kind": "vit-tiny", "image": 16}}, "model.image: it reads pictures of 16 × 16 × 1"),
         ({"model": {"kind": "vit-tiny", "channels": 3}}, "model.channels: it reads pictures of 8 × 8 × 3"),
+        ({"batches": {"tokens": 40}}, "batches.tokens: 40, and a batch of pictures is so many pictures"),
         ({"task": {"kind": "images", "fit": "crop"}}, "crop to which size"),
         ({"task": {"kind": "images", "augment": [{"kind": "crop", "pixels": 8}]}}, "a picture's side has 8"),
     ],
@@ -287,3 +297,11 @@ def test_a_model_is_made_for_the_pictures(folder: Path, tmp_path: Path, task: di
     assert run.assembly().model.main.embedding.picture == canvas.shape
     assert run.assembly().family is not None
     run.trainer().task.loss(run.trainer().model, take(run, 0, 1)[0])
+
+
+@pytest.mark.parametrize("model", ["vit-tiny", "cct-2-3x2"])
+def test_a_family_tells_the_classes_that_its_head_has(folder: Path, tmp_path: Path, model: str) -> None:
+    assembly = Run.begin(describe(folder, tmp_path / "run", model=model)).assembly()
+    assert assembly.family is not None and assembly.family["classes"] == 4
+    if model == "vit-tiny":  # so others can be told what it is
+        assert match_model(assembly.model, assembly.family, "run").config["image_size"] == 8

@@ -193,6 +193,28 @@ def test_a_model_of_planes_reads_a_raster_and_no_other_order(name: str) -> None:
     assert "task.order=raster" in error.value.hint
 
 
+@pytest.mark.parametrize("levels", [2, 4, 256])
+@pytest.mark.parametrize("name", ["pixelcnn", "pixelrnn-row", "pixelrnn-diagonal", "pixel-gpt"])
+def test_a_fitted_model_is_the_preset_of_as_many_levels(name: str, levels: int) -> None:
+    canvas = Canvas(4, 6, 1, "uint8", (0.5,), (0.5,))
+    wanted = preset(name, image=(4, 6), levels=levels)
+    for usual in (2, 4, 256):
+        fitted = PixelTaskSpec(levels=levels).fit_model(preset(name, levels=usual), Lexicon(None, canvas=canvas))
+        assert fitted == wanted
+
+
+def test_a_first_convolution_that_somebody_narrowed_stays_so() -> None:
+    canvas, model = Canvas(4, 6, 1, "uint8", (0.5,), (0.5,)), preset("pixelcnn")
+    assert model.decoder is not None
+    [block] = model.decoder.first
+    assert block.mix is not None
+    narrow = block.replace(mix=block.mix.replace(inputs=5))
+    own = model.replace(decoder=model.decoder.replace(first=(narrow,)))
+    fitted = PixelTaskSpec(levels=256).fit_model(own, Lexicon(None, canvas=canvas))
+    assert fitted.decoder is not None
+    assert fitted.decoder.first == (narrow,)
+
+
 def test_the_task_survives_a_run_file() -> None:
     task = PixelTaskSpec(levels=8, order="random", seed=3, size=(4, 6), fit="pad")
     assert TaskSpec.parse(task.model_dump(mode="json")) == task

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import field_validator
 
 from regard.core.spec import Positive, Size
 from regard.data.augment.move import cover
@@ -68,6 +69,10 @@ class Repeat(AugmentSpec):
     times: Size = 3
     """A picture comes this many times, so a batch has as many times its rows."""
 
+    @property
+    def repeats(self) -> bool:
+        return True
+
     def apply(self, prints: Prints, luck: Luck) -> Prints:
         shares = None if prints.shares is None else np.repeat(prints.shares, self.times, 0)
         return replace(prints, pictures=np.repeat(prints.pictures, self.times, 0), shares=shares)
@@ -80,9 +85,20 @@ class Either(AugmentSpec):
     of: tuple[AugmentSpec, ...]
     """One of these is made; all are equally likely."""
 
+    @field_validator("of")
+    @classmethod
+    def check_list(cls, given: tuple[AugmentSpec, ...]) -> tuple[AugmentSpec, ...]:
+        if not given:
+            raise ValueError("there is no change in the list, and one of them is to be made")
+        return given
+
     @property
     def blends(self) -> bool:
         return any(change.blends for change in self.of)
+
+    @property
+    def repeats(self) -> bool:
+        return any(change.repeats for change in self.of)
 
     def insist(self, canvas: Canvas) -> None:
         for change in self.of:

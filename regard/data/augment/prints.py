@@ -55,6 +55,11 @@ class AugmentSpec(Spec):
         """Whether it puts pictures together, so that one has several classes."""
         return False
 
+    @property
+    def repeats(self) -> bool:
+        """Whether it shows a picture several times, so that a batch has more of them."""
+        return False
+
     def insist(self, canvas: Canvas) -> None:
         """Refuse pictures that can't be changed so."""
 
