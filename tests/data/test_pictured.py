@@ -408,6 +408,23 @@ def test_cifar_s_batches_are_read(tmp_path: Path, how: str) -> None:
     assert len(found) == 1 and (found[0]["picture"] == pictures[3]).all()
 
 
+@pytest.mark.parametrize("how", ["zip", "tar.gz"])
+def test_cifar_s_names_count_wherever_they_stand(tmp_path: Path, how: str) -> None:
+    record = bytes([3]) + draw(1, (3, 32, 32)).tobytes()
+    names = "\n".join(f"class{n}" for n in range(10)).encode()
+    files = {f"b/{name}.bin": record for name in ("test_batch", "data_batch_1")} | {"b/batches.meta.txt": names}
+    path = put(tmp_path, files | {"b/data_batch_2.bin": record}, how)
+    for part, count in ((path, 2), (f"{path}:b/test_batch.bin", 1)):
+        found, log = read({"kind": "cifar", "path": part}, tmp_path)
+        assert [sample["label"] for sample in found] == ["class3"] * count and not log.reasons
+    if how == "zip":  # names that can't be read are told of
+        content = bytearray((tmp_path / path).read_bytes())
+        content[content.index(b"class0")] ^= 255
+        (tmp_path / path).write_bytes(content)
+        found, log = read({"kind": "cifar", "path": path}, tmp_path)
+        assert [sample["label"] for sample in found] == ["3", "3"] and log.reasons == {"damaged zip": 1}
+
+
 def test_cifar_has_two_labels_in_its_hundred_classes(tmp_path: Path) -> None:
     record = bytes([7, 42]) + draw(2, (3, 32, 32)).tobytes()
     (tmp_path / "train.bin").write_bytes(record * 2)
@@ -438,6 +455,17 @@ def test_numpy_s_arrays_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.M
     np.save(tmp_path / "maps.npy", maps)
     found, _ = read({"kind": "numpy", "path": "maps.npy"}, tmp_path, "pictures")
     assert (np.stack([sample["picture"] for sample in found]) == maps).all()
+
+
+def test_one_file_of_labels_is_not_for_several_of_pictures(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", draw(0, (3, 6, 5, 3)))
+    np.save(tmp_path / "labels.npy", np.arange(6))
+    for path in (["a.npy", "b.npy"], "[ab].npy"):
+        tree = {"kind": "numpy", "path": path, "labels": "labels.npy"}
+        with pytest.raises(SpecError, match=r"labels\.npy is one file for 2 of pictures"):
+            read(tree, tmp_path)
+        assert len(read(tree, tmp_path, "pictures")[0]) == 6
 
 
 @pytest.mark.parametrize("order", ["big", "little"])
