@@ -457,6 +457,23 @@ def test_numpy_s_arrays_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.M
     assert (np.stack([sample["picture"] for sample in found]) == maps).all()
 
 
+def test_arrays_are_known_by_their_ending_and_maps_by_their_folders(tmp_path: Path) -> None:
+    maps = np.random.default_rng(0).normal(size=(4, 2, 2, 8)).astype(np.float32)
+    for n, one in enumerate(maps):
+        (tmp_path / "maps" / f"c{n % 2}").mkdir(parents=True, exist_ok=True)
+        np.save(tmp_path / "maps" / f"c{n % 2}" / f"{n}.npy", one)
+    np.save(tmp_path / "a.npy", maps)
+    np.savez(tmp_path / "a.npz", x=maps)
+    for name in ("a.npy", "a.npz", ["a.npy", "a.npz"]):
+        reader = ReaderSpec.parse(name)
+        assert reader.kind == "numpy"
+        assert list(reader.under(tmp_path).read("pictures", Log()))
+    found, _ = make_ready({"train": "a.npy"}, tmp_path, Keeper("pictures"))
+    assert (found.columns["picture"].gather(range(4)) == maps).all()
+    discard(tmp_path / "data")
+    assert make_ready({"train": "maps"}, tmp_path)[0].lexicon.labels == ["c0", "c1"]
+
+
 def test_one_file_of_labels_is_not_for_several_of_pictures(tmp_path: Path) -> None:
     for name in ("a", "b"):
         np.save(tmp_path / f"{name}.npy", draw(0, (3, 6, 5, 3)))
