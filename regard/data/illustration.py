@@ -18,7 +18,16 @@ import numpy as np
 from regard.data.canvas import Picture
 from regard.data.gallery import FileGallery, Leaf, PictureIndex, Shelf, TarGallery, open_gallery
 from regard.data.log import Log, Unusable
-from regard.data.picture import FILES, shape_picture, take_picture
+from regard.data.picture import (
+    FILES,
+    Decoded,
+    convert_image,
+    is_image,
+    keep_picture,
+    shape_list,
+    shape_picture,
+    take_picture,
+)
 from regard.data.sample import Form, Sample
 
 NUMBER = re.compile(r"#\d+$")  # behind a name, where each caption of a picture has one: Flickr8k's own file
@@ -26,7 +35,7 @@ NUMBER = re.compile(r"#\d+$")  # behind a name, where each caption of a picture 
 
 @runtime_checkable
 class HasPixels(Protocol):
-    """An array of NumPy, or what can be made one: a picture of Pillow."""
+    """An array of NumPy, or what can be made one."""
 
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
@@ -106,10 +115,12 @@ class Illustration:
             if isinstance(cell, bytes):
                 content = cell
                 return take_picture(Leaf("", row["place"], lambda: content), self.log, self.most)
-            if isinstance(cell, HasPixels | list):
-                made = shape_picture(np.asarray(cell, np.uint8) if isinstance(cell, list) else np.asarray(cell))
-                self.log.keep()
-                return made
+            if is_image(cell):
+                return keep_picture(convert_image(cell, self.most), row["place"], self.log)
+            if isinstance(cell, list):
+                return keep_picture(Decoded(shape_list(cell, self.most)), row["place"], self.log)
+            if isinstance(cell, HasPixels):
+                return keep_picture(Decoded(shape_picture(np.asarray(cell), self.most)), row["place"], self.log)
             if not isinstance(cell, str):
                 raise Unusable(f"no picture: {type(cell).__name__}")
             return take_picture(find(cell), self.log, self.most)

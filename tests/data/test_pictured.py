@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from regard.data.column import ColumnSpec
 from regard.data.corpus import CorpusSpec
 from regard.data.gallery import PictureIndex
+from regard.data.illustration import Illustration
 from regard.data.lexicon import Lexicon
 from regard.data.log import Log, Policy, Unusable
 from regard.data.picture import Fit, fit_picture
@@ -313,6 +314,52 @@ def test_rows_from_python_hold_pictures_themselves(tmp_path: Path) -> None:
     found, log = read({"kind": "rows", "rows": [*rows, {"picture": 2.5, "label": "x"}]}, tmp_path)
     assert (log.kept, log.skipped) == (7, 1)
     assert all((sample["picture"] == draw(0 if n < 5 else 3)).all() for n, sample in enumerate(found))
+
+
+def take_cell(cell: Any, folder: Path, policy: Policy = "skip") -> tuple[NDArray[Any] | None, Log]:
+    found, log = read({"kind": "rows", "rows": [{"picture": cell, "label": "x"}]}, folder, policy=policy)
+    return (found[0]["picture"] if found else None), log
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGB", "RGBA"])
+def test_a_picture_of_pillow_is_what_its_file_would_be(tmp_path: Path, mode: str) -> None:
+    image = Image.fromarray(draw(3)).convert(mode)
+    if mode.endswith("A"):
+        image.putalpha(Image.fromarray(draw(4, (6, 5))))
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    given, log = take_cell(image, tmp_path)
+    assert np.array_equal(given, take_cell(file.getvalue(), tmp_path)[0]) and log.kept == 1
+
+
+def test_a_picture_of_pillow_is_turned_and_its_losses_are_told(tmp_path: Path) -> None:
+    file = io.BytesIO()
+    turn = Image.Exif()
+    turn[0x0112] = 6
+    Image.fromarray(draw(0)).save(file, "PNG", exif=turn)
+    given, _ = take_cell(Image.open(file), tmp_path)
+    assert np.array_equal(given, np.rot90(draw(0), -1))
+    deep = Image.fromarray(np.full((6, 5), 513, np.uint16))
+    for image, reason in ((deep, "16 bits a channel"), (Image.new("CMYK", (4, 4)), "CMYK")):
+        given, log = take_cell(image, tmp_path)
+        assert given is None and (log.kept, log.skipped, log.reasons) == (0, 1, {reason: 1})
+        given, log = take_cell(image, tmp_path, "repair")
+        assert given is not None and (log.kept, log.repaired, log.skipped) == (1, 1, 0)
+    assert take_cell(Image.new("F", (4, 4)), tmp_path)[1].reasons == {"not a picture": 1}
+
+
+@pytest.mark.parametrize("cell", [[[0.5, 0.9], [1.0, 0.2]], [[0, 256]], [[-1, 3]], [[True, False]], [], [[1], [2, 3]]])
+def test_lists_of_other_than_bytes_are_no_pictures(tmp_path: Path, cell: list[Any]) -> None:
+    given, log = take_cell(cell, tmp_path)
+    assert given is None and (log.kept, log.skipped, log.reasons) == (0, 1, {"not a picture": 1})
+
+
+def test_pictures_in_rows_have_a_largest_size(tmp_path: Path) -> None:
+    for cell in (draw(0), draw(0).tolist(), Image.fromarray(draw(0))):
+        log = Log()
+        log.keep()
+        rows = iter([{"picture": cell, "label": "x", "place": "rows:1"}])
+        assert not list(Illustration("images", None, log, 29)(rows)) and log.reasons == {"too many pixels": 1}
 
 
 def test_names_of_pictures_agree_as_far_as_they_go() -> None:
