@@ -2,7 +2,7 @@
 
 A picture that has several captions is one sample with several texts, whose rows follow each other. A folder or a zip is
 asked for each picture as its row comes. A tar is a stream, so there the rows wait for their pictures: the text of the
-table is held in memory, never the pictures.
+table and the names of the files are held in memory, never the pictures.
 """
 
 from __future__ import annotations
@@ -138,28 +138,38 @@ class Illustration:
                 waiting.setdefault(NUMBER.sub("", row["picture"]), []).append(row)
             elif (picture := self._take(row, FileGallery([]).pick)) is not None:
                 yield {**row, "picture": picture}
-        index, missing = PictureIndex(waiting), set(waiting)
+        wanted = self._match(waiting, gallery)
         for leaf in gallery.walk(self.log):
-            if not leaf.name.lower().endswith(FILES):
-                continue
-            try:
-                name = index.find(leaf.name)
-            except Unusable:
-                if self.thorough:
+            found = wanted.pop(leaf.name, None)
+            if found is None:
+                if self.thorough and leaf.name.lower().endswith(FILES):
                     self.log.remark(leaf.place, self._name_lack())
                 continue
-            missing.discard(name)
-            found = waiting[name]
             self.log.kept -= len(found)
             picture = take_picture(leaf, self.log, self.most)
             if picture is not None:
                 self.log.kept += len(found) - 1
                 yield from ({**row, "picture": picture} for row in found)
-        for name in waiting:
-            if name in missing:
-                for row in waiting[name]:
-                    self.log.kept -= 1
-                    self.log.skip(row["place"], f"no picture: {name}")
+        for name, left in wanted.items():  # behind what can't be read
+            self._leave_out(left, f"no picture: {name}")
+
+    def _match(self, waiting: Mapping[str, list[Sample]], gallery: TarGallery) -> dict[str, list[Sample]]:
+        """The rows that wait for each file of an archive; those that no file is for, or more than one, are left out."""
+        # all names are looked at before any picture is taken: a second one that fits may come last
+        names = (leaf.name for leaf in gallery.walk(Log()))  # damage is told of when pictures are taken
+        index = PictureIndex(dict.fromkeys(name for name in names if name.lower().endswith(FILES)))
+        wanted = dict[str, list[Sample]]()
+        for name, rows in waiting.items():
+            try:
+                wanted.setdefault(index.find(name), []).extend(rows)
+            except Unusable as unusable:
+                self._leave_out(rows, unusable.message)
+        return wanted
+
+    def _leave_out(self, rows: list[Sample], reason: str) -> None:
+        for row in rows:
+            self.log.kept -= 1
+            self.log.skip(row["place"], reason)
 
     def _name_lack(self) -> str:
         return "a picture without a caption" if self.form == "captions" else "a picture without a row"

@@ -316,7 +316,7 @@ def test_rows_from_python_hold_pictures_themselves(tmp_path: Path) -> None:
     assert all((sample["picture"] == draw(0 if n < 5 else 3)).all() for n, sample in enumerate(found))
 
 
-def take_cell(cell: Any, folder: Path, policy: Policy = "skip") -> tuple[NDArray[Any] | None, Log]:
+def take_cell(cell: Any, folder: Path, policy: Policy = "skip") -> tuple[Any, Log]:
     found, log = read({"kind": "rows", "rows": [{"picture": cell, "label": "x"}]}, folder, policy=policy)
     return (found[0]["picture"] if found else None), log
 
@@ -371,6 +371,42 @@ def test_names_of_pictures_agree_as_far_as_they_go() -> None:
             index.find(name)
     with pytest.raises(Unusable, match=r"several pictures: 1\.jpg may be a/1\.webp or b/1\.webp"):
         index.find("1.jpg")
+
+
+def test_endings_are_those_of_pictures_and_the_same_one_is_meant_first() -> None:
+    index = PictureIndex(["in/a.jpg", "in/a.png", "in/b.1.jpg", "in/b.2.JPG", "in/c.jpg"])
+    assert index.find("a.jpg") == "in/a.jpg" and index.find("in/a.png#0") == "in/a.png"
+    assert index.find("b.1") == "in/b.1.jpg" and index.find("b.2.tif") == "in/b.2.JPG"
+    for name in ("c.7", "b", "b.3"):
+        with pytest.raises(Unusable, match="no picture"):
+            index.find(name)
+    for name in ("a", "a.webp"):
+        with pytest.raises(Unusable, match="several pictures"):
+            index.find(name)
+
+
+@pytest.mark.parametrize("how", ["folder", "zip", "tar", "tar.gz"])
+def test_a_name_that_fits_two_pictures_takes_none(tmp_path: Path, how: str) -> None:
+    path = put(tmp_path, {f"{part}/1.png": to_png(draw(n)) for n, part in enumerate(("train", "test"))}, how)
+    (tmp_path / "a.tsv").write_text("1.png\tcat\n")
+    found, log = read({"kind": "tsv", "path": "a.tsv", "pictures": path}, tmp_path)
+    assert not found and (log.kept, log.skipped) == (0, 1)
+    assert log.reasons == {"several pictures": 1, "a picture without a row": 2}
+    (tmp_path / "a.tsv").write_text("test/1.png\tcat\ntrain/1.png\tdog\n")
+    found, log = read({"kind": "tsv", "path": "a.tsv", "pictures": path}, tmp_path)
+    assert {sample["label"]: int(sample["picture"].sum()) for sample in found} == {
+        "cat": draw(1).sum(),
+        "dog": draw(0).sum(),
+    }
+
+
+@pytest.mark.parametrize("how", ["folder", "zip", "tar"])
+def test_two_names_for_one_picture_are_refused(tmp_path: Path, how: str) -> None:
+    """A table of all splits, and the pictures of one."""
+    path = put(tmp_path, {"1.png": to_png(draw(0)), "2.png": to_png(draw(1))}, how)
+    (tmp_path / "a.tsv").write_text("1.png\tcat\ntrain/1.png\tcat\ntrain/2.png\tcat\ntest/1.png\tdog\n")
+    with pytest.raises(DataError, match=r"train/1\.png and test/1\.png in the table would both be 1\.png"):
+        read({"kind": "tsv", "path": "a.tsv", "pictures": path}, tmp_path)
 
 
 # --- IDX, CIFAR, NumPy
@@ -530,6 +566,8 @@ def test_one_file_of_labels_is_not_for_several_of_pictures(tmp_path: Path) -> No
         with pytest.raises(SpecError, match=r"labels\.npy is one file for 2 of pictures"):
             read(tree, tmp_path)
         assert len(read(tree, tmp_path, "pictures")[0]) == 6
+    parts = [{"path": f"{name}.npy", "labels": "labels.npy"} for name in ("a", "b")]  # as the message tells
+    assert len(read({"kind": "several", "parts": parts}, tmp_path)[0]) == 6
 
 
 @pytest.mark.parametrize("order", ["big", "little"])

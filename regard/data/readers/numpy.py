@@ -76,7 +76,9 @@ class NumPy(ReaderSpec):
         if form == "images" and self._has_own_labels() and len(paths) > 1:
             # which label is whose would depend on every file before being whole
             told = f"labels: {self.labels} is one file for {len(paths)} of pictures, {paths[0]} and others"
-            raise SpecError(told, "a list of readers, such as [{path: a.npy, labels: b.npy}, …], or one file of all")
+            raise SpecError(
+                told, "kind: several, parts: [{path: a.npy, labels: b.npy}, …], or one file of all pictures"
+            )
         found = (sample for path in paths for sample in self._read(path, form, log))
         return add_group(found, form, by, self.kind)
 
