@@ -2,7 +2,7 @@
 
 Members of an archive are read and never written anywhere, and a picture that a table names is looked for among the
 names that there are, so no name leads out of its gallery. A zip or a folder is asked for one file after another; a tar
-is a stream, which is read once from its beginning to its end.
+is a stream, which is read from its beginning to its end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Protocol, Self
 
 from regard.data.log import Log, Unusable
 from regard.data.packing import CLUTTER, DAMAGE, LONGEST_MAGIC, DamagedFile, recognise
-from regard.data.picture import FILES
+from regard.data.picture import FILES, STRANGE
 from regard.data.source import list_folder, open_bytes, split_member
 from regard.errors import DataError
 
@@ -237,28 +237,45 @@ class PictureIndex:
     """Finds files by the names that tables have for them.
 
     A table may leave folders out or name more of them, have another ending or none, or a number behind it as Flickr8k's
-    own file has (`1.jpg#0`).
+    own file has (`1.jpg#0`). A file that is called just so is meant before one with another ending.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names: dict[str, list[str]] = {}  # by what is left without folders and ending
         for name in names:
-            self.names.setdefault(PurePosixPath(name).stem, []).append(name)
+            self.names.setdefault(_strip(name), []).append(name)
+        self.told: dict[str, PurePosixPath] = {}  # the longest name that each file was found by
 
     def find(self, told: str) -> str:
         """The path of the file that a table means; `Unusable` where there is none, or more than one."""
-        for name in (told, told.rpartition("#")[0]):
-            candidates = self.names.get(PurePosixPath(name).stem, ())
-            found = [one for one in candidates if _agree(one, name)]
-            whole = [one for one in found if PurePosixPath(one) == PurePosixPath(name)]
-            if len(found) == 1 or whole:
-                return (whole or found)[0]
+        for name in map(PurePosixPath, (told, told.rpartition("#")[0])):
+            found = [one for one in self.names.get(_strip(name), ()) if _agree(PurePosixPath(one), name)]
+            whole = [one for one in found if PurePosixPath(one) == name]
+            found = whole[:1] or [one for one in found if PurePosixPath(one).name == name.name] or found
+            if len(found) == 1:
+                self._insist_on_one(found[0], name)
+                return found[0]
             if found:
                 raise Unusable(f"several pictures: {told} may be {found[0]} or {found[1]}")
         raise Unusable(f"no picture: {told}")
 
+    def _insist_on_one(self, found: str, name: PurePosixPath) -> None:
+        """Refuse a table of which two names lead to one file: `train/1.jpg` and `test/1.jpg`, where only 1.jpg is."""
+        first = self.told.setdefault(found, name)
+        if not _agree(first, name):
+            # the one that is wrong may have been read already, so leaving this one out wouldn't do
+            told = f"{first} and {name} in the table would both be {found}"
+            raise DataError(told, "pictures: a folder further up, whose names tell them apart")
+        if len(name.parts) > len(first.parts):
+            self.told[found] = name
 
-def _agree(one: str, other: str) -> bool:
-    """Whether two paths end alike, as far as the shorter one goes, whatever their endings are."""
-    folders = zip(reversed(PurePosixPath(one).parts[:-1]), reversed(PurePosixPath(other).parts[:-1]), strict=False)
-    return all(a == b for a, b in folders)
+
+def _strip(name: str | PurePosixPath) -> str:
+    """A file's name without folders and without the ending of a picture, if it has one; `a.1` has none."""
+    path = PurePosixPath(name)
+    return path.stem if path.suffix.lower() in (*FILES, *STRANGE) else path.name
+
+
+def _agree(one: PurePosixPath, other: PurePosixPath) -> bool:
+    """Whether the folders of two paths end alike, as far as the shorter one goes."""
+    return all(a == b for a, b in zip(reversed(one.parts[:-1]), reversed(other.parts[:-1]), strict=False))

@@ -36,7 +36,7 @@ def find_split_folders(paths: Sequence[str], name_split: Callable[[str], str]) -
 
 def tell_pictures(names: Sequence[str]) -> str | None:
     """The reader of pictures that the files of a folder or an archive are for; None where most of them aren't."""
-    kinds = Counter(guess_kind(name) for name in names)
+    kinds = Counter(guess_kind(name, inside=True) for name in names)
     told = len(names) - kinds[None]  # a file that no reader knows may lie beside them
     return next((kind for kind in ("folders", "cifar", "idx") if 2 * kinds[kind] > told), None)
 

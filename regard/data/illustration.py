@@ -2,7 +2,7 @@
 
 A picture that has several captions is one sample with several texts, whose rows follow each other. A folder or a zip is
 asked for each picture as its row comes. A tar is a stream, so there the rows wait for their pictures: the text of the
-table is held in memory, never the pictures.
+table and the names of the files are held in memory, never the pictures.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ import numpy as np
 from regard.data.canvas import Picture
 from regard.data.gallery import FileGallery, Leaf, PictureIndex, Shelf, TarGallery, open_gallery
 from regard.data.log import Log, Unusable
-from regard.data.picture import FILES, shape_picture, take_picture
+from regard.data.picture import (
+    FILES,
+    Decoded,
+    convert_image,
+    is_image,
+    keep_picture,
+    shape_list,
+    shape_picture,
+    take_picture,
+)
 from regard.data.sample import Form, Sample
 
 NUMBER = re.compile(r"#\d+$")  # behind a name, where each caption of a picture has one: Flickr8k's own file
@@ -26,7 +35,7 @@ NUMBER = re.compile(r"#\d+$")  # behind a name, where each caption of a picture 
 
 @runtime_checkable
 class HasPixels(Protocol):
-    """An array of NumPy, or what can be made one: a picture of Pillow."""
+    """An array of NumPy, or what can be made one."""
 
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
@@ -106,10 +115,12 @@ class Illustration:
             if isinstance(cell, bytes):
                 content = cell
                 return take_picture(Leaf("", row["place"], lambda: content), self.log, self.most)
-            if isinstance(cell, HasPixels | list):
-                made = shape_picture(np.asarray(cell, np.uint8) if isinstance(cell, list) else np.asarray(cell))
-                self.log.keep()
-                return made
+            if is_image(cell):
+                return keep_picture(convert_image(cell, self.most), row["place"], self.log)
+            if isinstance(cell, list):
+                return keep_picture(Decoded(shape_list(cell, self.most)), row["place"], self.log)
+            if isinstance(cell, HasPixels):
+                return keep_picture(Decoded(shape_picture(np.asarray(cell), self.most)), row["place"], self.log)
             if not isinstance(cell, str):
                 raise Unusable(f"no picture: {type(cell).__name__}")
             return take_picture(find(cell), self.log, self.most)
@@ -127,28 +138,38 @@ class Illustration:
                 waiting.setdefault(NUMBER.sub("", row["picture"]), []).append(row)
             elif (picture := self._take(row, FileGallery([]).pick)) is not None:
                 yield {**row, "picture": picture}
-        index, missing = PictureIndex(waiting), set(waiting)
+        wanted = self._match(waiting, gallery)
         for leaf in gallery.walk(self.log):
-            if not leaf.name.lower().endswith(FILES):
-                continue
-            try:
-                name = index.find(leaf.name)
-            except Unusable:
-                if self.thorough:
+            found = wanted.pop(leaf.name, None)
+            if found is None:
+                if self.thorough and leaf.name.lower().endswith(FILES):
                     self.log.remark(leaf.place, self._name_lack())
                 continue
-            missing.discard(name)
-            found = waiting[name]
             self.log.kept -= len(found)
             picture = take_picture(leaf, self.log, self.most)
             if picture is not None:
                 self.log.kept += len(found) - 1
                 yield from ({**row, "picture": picture} for row in found)
-        for name in waiting:
-            if name in missing:
-                for row in waiting[name]:
-                    self.log.kept -= 1
-                    self.log.skip(row["place"], f"no picture: {name}")
+        for name, left in wanted.items():  # behind what can't be read
+            self._leave_out(left, f"no picture: {name}")
+
+    def _match(self, waiting: Mapping[str, list[Sample]], gallery: TarGallery) -> dict[str, list[Sample]]:
+        """The rows that wait for each file of an archive; those that no file is for, or more than one, are left out."""
+        # all names are looked at before any picture is taken: a second one that fits may come last
+        names = (leaf.name for leaf in gallery.walk(Log()))  # damage is told of when pictures are taken
+        index = PictureIndex(dict.fromkeys(name for name in names if name.lower().endswith(FILES)))
+        wanted = dict[str, list[Sample]]()
+        for name, rows in waiting.items():
+            try:
+                wanted.setdefault(index.find(name), []).extend(rows)
+            except Unusable as unusable:
+                self._leave_out(rows, unusable.message)
+        return wanted
+
+    def _leave_out(self, rows: list[Sample], reason: str) -> None:
+        for row in rows:
+            self.log.kept -= 1
+            self.log.skip(row["place"], reason)
 
     def _name_lack(self) -> str:
         return "a picture without a caption" if self.form == "captions" else "a picture without a row"

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import io
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeGuard
 
 import numpy as np
 from pydantic import Field
@@ -71,7 +72,12 @@ def take_picture(source: Readable, log: Log, most: int = MOST) -> Picture | None
     except Unusable as unusable:
         log.skip(source.place, unusable.message)
         return None
-    if decoded.loss and not log.mend(source.place, decoded.loss):
+    return keep_picture(decoded, source.place, log)
+
+
+def keep_picture(decoded: Decoded, place: str, log: Log) -> Picture | None:
+    """A corpus's picture, counted; None where the corpus's policy doesn't allow what it lost."""
+    if decoded.loss and not log.mend(place, decoded.loss):
         log.drop()
         return None
     log.keep(bool(decoded.loss))
@@ -92,10 +98,23 @@ def decode_picture(content: bytes, most: int = MOST) -> Decoded:
         return Decoded(decode_map(content, most))
     try:
         image = _open_image(content)
-        width, height = image.size
-        if width * height > most:
-            raise Unusable(f"too many pixels: {show_size((height, width))}, and {most:,} are the most")
-        return _convert(image, content)
+        return _convert(image, most, image.format == "PNG" and content[DEPTH] == 16)
+    except DAMAGE as error:
+        raise Unusable(f"damaged picture: {str(error) or type(error).__name__}") from None
+
+
+def is_image(value: Any) -> TypeGuard[Image]:
+    """Whether something is a picture of Pillow, which nobody can have who hasn't imported it."""
+    pillow = sys.modules.get("PIL.Image")
+    return pillow is not None and isinstance(value, pillow.Image)
+
+
+def convert_image(image: Image, most: int = MOST) -> Decoded:
+    """A picture from one of Pillow, and what that loses; treated as a file of it would be."""
+    if image.mode == "F":
+        raise Unusable("not a picture: real numbers (mode F), and bytes are wanted")
+    try:
+        return _convert(image, most, image.mode.startswith("I"))
     except DAMAGE as error:
         raise Unusable(f"damaged picture: {str(error) or type(error).__name__}") from None
 
@@ -119,13 +138,16 @@ def _open_image(content: bytes) -> ImageFile:
     raise Unusable("not a picture: it is no PNG, JPEG or WebP" if content else "not a picture: it is empty")
 
 
-def _convert(image: ImageFile, content: bytes) -> Decoded:
+def _convert(image: Image, most: int, deep: bool) -> Decoded:
     from PIL import ImageOps
 
+    width, height = image.size
+    if width * height > most:
+        raise Unusable(f"too many pixels: {show_size((height, width))}, and {most:,} are the most")
     losses = []
     if image.format in ("PNG", "WEBP") and getattr(image, "n_frames", 1) > 1:
         losses.append(f"several frames: {image.n_frames}, and the first one is taken")  # type: ignore[attr-defined]
-    if image.format == "PNG" and content[DEPTH] == 16:
+    if deep:
         losses.append("16 bits a channel: 8 are kept")
     if image.mode == "CMYK":
         losses.append("CMYK: converted to RGB without its colour profile")
@@ -170,6 +192,16 @@ def shape_picture(found: Any, most: int = MOST) -> Picture:
         if not np.isfinite(whole).all():
             raise Unusable("numbers that aren't finite: a map has none")
     return np.ascontiguousarray(whole)
+
+
+def shape_list(listed: list[Any], most: int = MOST) -> Picture:
+    """Lists of whole numbers as a picture: rows of pixels, or of their channels."""
+    found = np.asarray(listed)
+    if found.dtype.kind not in "iu":
+        raise Unusable(f"not a picture: a list of {found.dtype}, and whole numbers from 0 to 255 are wanted")
+    if found.min(initial=0) < 0 or found.max(initial=0) > 255:
+        raise Unusable(f"not a picture: numbers from {found.min()} to {found.max()}, and 0 to 255 are wanted")
+    return shape_picture(found.astype(np.uint8), most)
 
 
 def fit_picture(

@@ -135,15 +135,19 @@ def _names_file(text: str) -> bool:
     return "." in text or "/" in text
 
 
-def guess_kind(paths: Any) -> str | None:
-    """The kind of reader that the endings of files tell, whatever form is wanted; None where they don't."""
+def guess_kind(paths: Any, inside: bool = False) -> str | None:
+    """The kind of reader that the endings of files tell, whatever form is wanted; None where they don't.
+
+    `inside`: they lie in a folder or an archive that is read as a whole.
+    """
     names = [paths] if isinstance(paths, str) else paths
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         return None
     for kind, reader in ReaderSpec.kinds.items():
-        told = (
-            tuple(end for end in reader.suffixes if end not in (ANY, *UNTOLD)) if issubclass(reader, ReaderSpec) else ()
-        )
+        if not issubclass(reader, ReaderSpec):
+            continue
+        endings = (inside and reader.inside) or reader.suffixes
+        told = tuple(end for end in endings if end not in (ANY, *UNTOLD))
         if told and names and all(strip_packing(name).endswith(told) for name in names):
             return kind
     return None

@@ -178,6 +178,13 @@ def test_operations_on_many_are_those_on_each(name: Operation, channels: int) ->
         assert np.array_equal(whole[n : n + 1], operate(name, pictures[n : n + 1], strength[n : n + 1], mean))
 
 
+@pytest.mark.parametrize("strength", [-1, -0.3, 0.3, 1])
+def test_grey_pictures_have_no_colour_to_change(strength: float) -> None:
+    pictures = draw(1).pictures
+    found = operate("colour", pictures, np.full(ROWS, strength, np.float32), np.zeros(1, np.uint8))
+    assert np.array_equal(found, pictures)
+
+
 @pytest.mark.parametrize("name", MOVES)
 def test_moves_take_each_pixel_from_its_place(name: Operation) -> None:
     """Moved there and back by hand: each pixel's own source, or the mean where it is outside."""

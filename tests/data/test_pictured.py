@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from regard.data.column import ColumnSpec
 from regard.data.corpus import CorpusSpec
 from regard.data.gallery import PictureIndex
+from regard.data.illustration import Illustration
 from regard.data.lexicon import Lexicon
 from regard.data.log import Log, Policy, Unusable
 from regard.data.picture import Fit, fit_picture
@@ -315,6 +316,52 @@ def test_rows_from_python_hold_pictures_themselves(tmp_path: Path) -> None:
     assert all((sample["picture"] == draw(0 if n < 5 else 3)).all() for n, sample in enumerate(found))
 
 
+def take_cell(cell: Any, folder: Path, policy: Policy = "skip") -> tuple[Any, Log]:
+    found, log = read({"kind": "rows", "rows": [{"picture": cell, "label": "x"}]}, folder, policy=policy)
+    return (found[0]["picture"] if found else None), log
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGB", "RGBA"])
+def test_a_picture_of_pillow_is_what_its_file_would_be(tmp_path: Path, mode: str) -> None:
+    image = Image.fromarray(draw(3)).convert(mode)
+    if mode.endswith("A"):
+        image.putalpha(Image.fromarray(draw(4, (6, 5))))
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    given, log = take_cell(image, tmp_path)
+    assert np.array_equal(given, take_cell(file.getvalue(), tmp_path)[0]) and log.kept == 1
+
+
+def test_a_picture_of_pillow_is_turned_and_its_losses_are_told(tmp_path: Path) -> None:
+    file = io.BytesIO()
+    turn = Image.Exif()
+    turn[0x0112] = 6
+    Image.fromarray(draw(0)).save(file, "PNG", exif=turn)
+    given, _ = take_cell(Image.open(file), tmp_path)
+    assert np.array_equal(given, np.rot90(draw(0), -1))
+    deep = Image.fromarray(np.full((6, 5), 513, np.uint16))
+    for image, reason in ((deep, "16 bits a channel"), (Image.new("CMYK", (4, 4)), "CMYK")):
+        given, log = take_cell(image, tmp_path)
+        assert given is None and (log.kept, log.skipped, log.reasons) == (0, 1, {reason: 1})
+        given, log = take_cell(image, tmp_path, "repair")
+        assert given is not None and (log.kept, log.repaired, log.skipped) == (1, 1, 0)
+    assert take_cell(Image.new("F", (4, 4)), tmp_path)[1].reasons == {"not a picture": 1}
+
+
+@pytest.mark.parametrize("cell", [[[0.5, 0.9], [1.0, 0.2]], [[0, 256]], [[-1, 3]], [[True, False]], [], [[1], [2, 3]]])
+def test_lists_of_other_than_bytes_are_no_pictures(tmp_path: Path, cell: list[Any]) -> None:
+    given, log = take_cell(cell, tmp_path)
+    assert given is None and (log.kept, log.skipped, log.reasons) == (0, 1, {"not a picture": 1})
+
+
+def test_pictures_in_rows_have_a_largest_size(tmp_path: Path) -> None:
+    for cell in (draw(0), draw(0).tolist(), Image.fromarray(draw(0))):
+        log = Log()
+        log.keep()
+        rows = iter([{"picture": cell, "label": "x", "place": "rows:1"}])
+        assert not list(Illustration("images", None, log, 29)(rows)) and log.reasons == {"too many pixels": 1}
+
+
 def test_names_of_pictures_agree_as_far_as_they_go() -> None:
     index = PictureIndex(["a/1.webp", "b/1.webp", "b/2.webp", "c.webp"])
     assert index.find("a/1.jpg") == "a/1.webp" and index.find("x/b/2.jpg") == "b/2.webp"
@@ -324,6 +371,42 @@ def test_names_of_pictures_agree_as_far_as_they_go() -> None:
             index.find(name)
     with pytest.raises(Unusable, match=r"several pictures: 1\.jpg may be a/1\.webp or b/1\.webp"):
         index.find("1.jpg")
+
+
+def test_endings_are_those_of_pictures_and_the_same_one_is_meant_first() -> None:
+    index = PictureIndex(["in/a.jpg", "in/a.png", "in/b.1.jpg", "in/b.2.JPG", "in/c.jpg"])
+    assert index.find("a.jpg") == "in/a.jpg" and index.find("in/a.png#0") == "in/a.png"
+    assert index.find("b.1") == "in/b.1.jpg" and index.find("b.2.tif") == "in/b.2.JPG"
+    for name in ("c.7", "b", "b.3"):
+        with pytest.raises(Unusable, match="no picture"):
+            index.find(name)
+    for name in ("a", "a.webp"):
+        with pytest.raises(Unusable, match="several pictures"):
+            index.find(name)
+
+
+@pytest.mark.parametrize("how", ["folder", "zip", "tar", "tar.gz"])
+def test_a_name_that_fits_two_pictures_takes_none(tmp_path: Path, how: str) -> None:
+    path = put(tmp_path, {f"{part}/1.png": to_png(draw(n)) for n, part in enumerate(("train", "test"))}, how)
+    (tmp_path / "a.tsv").write_text("1.png\tcat\n")
+    found, log = read({"kind": "tsv", "path": "a.tsv", "pictures": path}, tmp_path)
+    assert not found and (log.kept, log.skipped) == (0, 1)
+    assert log.reasons == {"several pictures": 1, "a picture without a row": 2}
+    (tmp_path / "a.tsv").write_text("test/1.png\tcat\ntrain/1.png\tdog\n")
+    found, log = read({"kind": "tsv", "path": "a.tsv", "pictures": path}, tmp_path)
+    assert {sample["label"]: int(sample["picture"].sum()) for sample in found} == {
+        "cat": draw(1).sum(),
+        "dog": draw(0).sum(),
+    }
+
+
+@pytest.mark.parametrize("how", ["folder", "zip", "tar"])
+def test_two_names_for_one_picture_are_refused(tmp_path: Path, how: str) -> None:
+    """A table of all splits, and the pictures of one."""
+    path = put(tmp_path, {"1.png": to_png(draw(0)), "2.png": to_png(draw(1))}, how)
+    (tmp_path / "a.tsv").write_text("1.png\tcat\ntrain/1.png\tcat\ntrain/2.png\tcat\ntest/1.png\tdog\n")
+    with pytest.raises(DataError, match=r"train/1\.png and test/1\.png in the table would both be 1\.png"):
+        read({"kind": "tsv", "path": "a.tsv", "pictures": path}, tmp_path)
 
 
 # --- IDX, CIFAR, NumPy
@@ -408,6 +491,23 @@ def test_cifar_s_batches_are_read(tmp_path: Path, how: str) -> None:
     assert len(found) == 1 and (found[0]["picture"] == pictures[3]).all()
 
 
+@pytest.mark.parametrize("how", ["zip", "tar.gz"])
+def test_cifar_s_names_count_wherever_they_stand(tmp_path: Path, how: str) -> None:
+    record = bytes([3]) + draw(1, (3, 32, 32)).tobytes()
+    names = "\n".join(f"class{n}" for n in range(10)).encode()
+    files = {f"b/{name}.bin": record for name in ("test_batch", "data_batch_1")} | {"b/batches.meta.txt": names}
+    path = put(tmp_path, files | {"b/data_batch_2.bin": record}, how)
+    for part, count in ((path, 2), (f"{path}:b/test_batch.bin", 1)):
+        found, log = read({"kind": "cifar", "path": part}, tmp_path)
+        assert [sample["label"] for sample in found] == ["class3"] * count and not log.reasons
+    if how == "zip":  # names that can't be read are told of
+        content = bytearray((tmp_path / path).read_bytes())
+        content[content.index(b"class0")] ^= 255
+        (tmp_path / path).write_bytes(content)
+        found, log = read({"kind": "cifar", "path": path}, tmp_path)
+        assert [sample["label"] for sample in found] == ["3", "3"] and log.reasons == {"damaged zip": 1}
+
+
 def test_cifar_has_two_labels_in_its_hundred_classes(tmp_path: Path) -> None:
     record = bytes([7, 42]) + draw(2, (3, 32, 32)).tobytes()
     (tmp_path / "train.bin").write_bytes(record * 2)
@@ -438,6 +538,36 @@ def test_numpy_s_arrays_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.M
     np.save(tmp_path / "maps.npy", maps)
     found, _ = read({"kind": "numpy", "path": "maps.npy"}, tmp_path, "pictures")
     assert (np.stack([sample["picture"] for sample in found]) == maps).all()
+
+
+def test_arrays_are_known_by_their_ending_and_maps_by_their_folders(tmp_path: Path) -> None:
+    maps = np.random.default_rng(0).normal(size=(4, 2, 2, 8)).astype(np.float32)
+    for n, one in enumerate(maps):
+        (tmp_path / "maps" / f"c{n % 2}").mkdir(parents=True, exist_ok=True)
+        np.save(tmp_path / "maps" / f"c{n % 2}" / f"{n}.npy", one)
+    np.save(tmp_path / "a.npy", maps)
+    np.savez(tmp_path / "a.npz", x=maps)
+    for name in ("a.npy", "a.npz", ["a.npy", "a.npz"]):
+        reader = ReaderSpec.parse(name)
+        assert reader.kind == "numpy"
+        assert list(reader.under(tmp_path).read("pictures", Log()))
+    found, _ = make_ready({"train": "a.npy"}, tmp_path, Keeper("pictures"))
+    assert (found.columns["picture"].gather(range(4)) == maps).all()
+    discard(tmp_path / "data")
+    assert make_ready({"train": "maps"}, tmp_path)[0].lexicon.labels == ["c0", "c1"]
+
+
+def test_one_file_of_labels_is_not_for_several_of_pictures(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", draw(0, (3, 6, 5, 3)))
+    np.save(tmp_path / "labels.npy", np.arange(6))
+    for path in (["a.npy", "b.npy"], "[ab].npy"):
+        tree = {"kind": "numpy", "path": path, "labels": "labels.npy"}
+        with pytest.raises(SpecError, match=r"labels\.npy is one file for 2 of pictures"):
+            read(tree, tmp_path)
+        assert len(read(tree, tmp_path, "pictures")[0]) == 6
+    parts = [{"path": f"{name}.npy", "labels": "labels.npy"} for name in ("a", "b")]  # as the message tells
+    assert len(read({"kind": "several", "parts": parts}, tmp_path)[0]) == 6
 
 
 @pytest.mark.parametrize("order", ["big", "little"])

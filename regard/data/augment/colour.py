@@ -48,5 +48,6 @@ def grey(x: Reals) -> Reals:
 def stretch(x: Reals, middle: Reals, factor: Reals) -> None:
     """Scale, in place, what differs from a middle, picture by picture."""
     kept = factor[:, None, None, None]
+    rest = middle * (1 - kept)  # before x changes, which may be the middle itself
     x *= kept
-    x += middle * (1 - kept)
+    x += rest

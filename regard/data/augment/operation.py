@@ -132,6 +132,8 @@ def solarize(pictures: Bytes, strength: Strength) -> Bytes:
 
 
 def saturate(pictures: Bytes, strength: Strength) -> Bytes:
+    if pictures.shape[-1] != 3:
+        return pictures  # grey has no colours
     x = pictures.astype(np.float32)
     return _stretch(x, grey(x), strength)
 

@@ -71,11 +71,12 @@ def list_inside(path: str) -> list[str]:
 def choose_kind(form: Form, names: list[str], place: str) -> str:
     """The one kind of reader that takes the files of a folder or an archive; others may lie beside them."""
     readers = {kind: reader for kind, reader in ReaderSpec.kinds.items() if issubclass(reader, ReaderSpec)}
-    told = {kind for kind in map(guess_kind, names) if kind and form in readers[kind].list_forms()}
+    found = {guess_kind(name, inside=True) for name in names}
+    told = {kind for kind in found if kind and form in readers[kind].list_forms()}
     kinds = told or {kind for name in names for kind in _try_kind(form, name)}
     if len(kinds) != 1:
-        found = f"files for {', '.join(sorted(kinds))}" if kinds else "no file that a reader knows"
-        raise DataError(f"{place}: {found}; there are {', '.join(names[:5])}", "kind: csv, documents, …")
+        there = f"files for {', '.join(sorted(kinds))}" if kinds else "no file that a reader knows"
+        raise DataError(f"{place}: {there}; there are {', '.join(names[:5])}", "kind: csv, documents, …")
     return kinds.pop()
 
 

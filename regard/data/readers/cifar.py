@@ -51,12 +51,11 @@ class CIFAR(ReaderSpec):
             with open_bytes(path) as stream:
                 yield from self._cut(stream, path, Path(strip_packing(path)).name, names, log)
             return
+        names |= find_names(archive, log)
         with open_gallery(archive) as gallery:
             for leaf in gallery.walk(log):
                 name = PurePosixPath(leaf.name).name
-                if name in NAMES.values():
-                    names |= parse_names(name, leaf.read())
-                elif leaf.name == member if member else TRAIN.fullmatch(name):
+                if leaf.name == member if member else TRAIN.fullmatch(name):
                     try:
                         content = leaf.read()
                     except Unusable as unusable:
@@ -97,6 +96,19 @@ def read_names(beside: Path) -> dict[int, list[str]]:
     for name in NAMES.values():
         if (folder / name).is_file():
             found |= parse_names(name, (folder / name).read_bytes())
+    return found
+
+
+def find_names(archive: str, log: Log) -> dict[int, list[str]]:
+    """The names of classes that lie among batches; all are wanted before the first batch, wherever they stand."""
+    found = dict[int, list[str]]()
+    with open_gallery(archive) as gallery:
+        for leaf in gallery.walk(Log()):  # a damaged archive is told of when its batches are read
+            if (name := PurePosixPath(leaf.name).name) in NAMES.values():
+                try:
+                    found |= parse_names(name, leaf.read())
+                except Unusable as unusable:
+                    log.reject(leaf.place, unusable.message)
     return found
 
 

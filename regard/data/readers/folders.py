@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from regard.data.gallery import Leaf, open_gallery
 from regard.data.log import Log
@@ -21,16 +21,13 @@ class Folders(ReaderSpec):
     """Pictures whose label is the name of the folder that they lie in; PNG, JPEG, WebP, and .npy for maps."""
 
     gives: ClassVar[tuple[Form, ...]] = ("images", "pictures")
-    suffixes: ClassVar[tuple[str, ...]] = (*FILES, ".tar", ".tgz")
+    inside: ClassVar[tuple[str, ...]] = (*FILES, ".tar", ".tgz")
+    # an array is that of the reader `numpy`, unless it lies in a folder
+    suffixes: ClassVar[tuple[str, ...]] = tuple(end for end in inside if end != ".npy")
     kind: Literal["folders"] = "folders"
     path: Paths
     """A folder, a zip or tar archive, packed or not, a part of one (a.zip:train), a glob, or a list of these."""
     pixels: Pixels = MOST
-
-    @classmethod
-    def take(cls, names: Sequence[str], form: Form) -> Self | None:
-        # arrays are those of the reader `numpy`, unless they lie in folders
-        return None if any(name.lower().endswith(".npy") for name in names) else super().take(names, form)
 
     def guess_form(self) -> Form:
         """Images, if one of the first pictures lies in a folder of its own."""

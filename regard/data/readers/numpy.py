@@ -22,7 +22,7 @@ from regard.data.picture import MOST, Pixels, shape_picture
 from regard.data.reader import Key, ReaderSpec, add_group
 from regard.data.sample import Form, Sample
 from regard.data.source import Paths, expand_paths, open_bytes, place_in
-from regard.errors import DataError
+from regard.errors import DataError, SpecError
 
 IMAGES, LABELS = ("images", "x", "pictures", "data"), ("labels", "y", "label", "targets")  # usual names of arrays
 SHOWN = 10  # arrays that a message lists
@@ -72,7 +72,14 @@ class NumPy(ReaderSpec):
         return self.read("images", log)
 
     def read(self, form: Form, log: Log, by: Key | None = None) -> Iterator[Sample]:
-        found = (sample for path in expand_paths(self.path) for sample in self._read(path, form, log))
+        paths = expand_paths(self.path)
+        if form == "images" and self._has_own_labels() and len(paths) > 1:
+            # which label is whose would depend on every file before being whole
+            told = f"labels: {self.labels} is one file for {len(paths)} of pictures, {paths[0]} and others"
+            raise SpecError(
+                told, "kind: several, parts: [{path: a.npy, labels: b.npy}, …], or one file of all pictures"
+            )
+        found = (sample for path in paths for sample in self._read(path, form, log))
         return add_group(found, form, by, self.kind)
 
     def _has_own_labels(self) -> bool:
