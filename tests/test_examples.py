@@ -36,11 +36,13 @@ RUNS: dict[str, dict[str, Any]] = {
         "task": "images",
         "corpus": {"kind": "files", "train": str(HALVES), "split": {"validation": 0.1}},
         "model": {"kind": "vit-tiny", **SMALL},
+        "batches": {"rows": 16},
     },
     "pixels": {
         "task": {"kind": "pixels", "binarise": "threshold"},
         "corpus": {"kind": "files", "train": str(HALVES), "split": {"validation": 0.1}},
         "model": {"kind": "pixelcnn", "width": 8, "depth": 1},
+        "batches": {"rows": 16},
     },
     "vectors": {"task": "embedding", "corpus": FIRST, "model": {"kind": "bert-tiny", **SMALL}},
 }

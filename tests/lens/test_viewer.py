@@ -292,7 +292,7 @@ def test_what_has_one_head_one_layer_or_no_words_offers_no_choice(browser: Brows
     with show(browser, tmp_path, [looks.turn()]) as screen:
         screen.hover(0, 11)
         assert "1 → 11" in screen.readout
-        assert screen.page.get_by_role("grid").get_attribute("aria-label", timeout=100) == (
+        assert screen.page.get_by_role("grid").get_attribute("aria-label", timeout=5000) == (
             "Map of layer 0, head 0: 5 tokens look at 12 slots"
         )
 
