@@ -29,6 +29,7 @@ ARROWS = {
     "hub": {"core", "parts", "mixers", "models", "data", "decode", "tasks", "host"},
     "lens": {"core", "data", "decode", "tasks", "train", "host"},
     "runs": {"core", "parts", "mixers", "models", "data", "decode", "tasks", "train", "hub", "lens", "host"},
+    "lab": {"core", "parts", "mixers", "models", "data", "decode", "tasks", "train", "lens", "runs", "host"},
 }
 COMMON = {"errors", "config"}
 TOP = {"__init__.py", "__main__.py", "errors.py", "config.py"}

@@ -35,6 +35,7 @@ for name in (
     "look",
     "inspect",
     "laws",
+    "lab",
     "settings",
     "exchange",
 ):  # in the order in which help lists their verbs

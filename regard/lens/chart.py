@@ -157,7 +157,7 @@ def bars_figure(groups: Groups, title: str, unit: str) -> Figure:
         drawn.append(axes.bar(places, list(values.values()), 0.92 * thickness, color=color, hatch=pattern, ec="white"))
         if not crowded:
             axes.bar_label(drawn[-1], fmt=_figures(numbers), padding=2, fontsize=10, color=GREY)
-    _plain(axes, title)
+    set_plain(axes, title)
     axes.margins(y=0.1)
     axes.grid(False, axis="x")
     turned: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
@@ -238,7 +238,7 @@ def _panels(keys: Sequence[str]) -> tuple[Figure, dict[str, Axes]]:
     for n, key in enumerate(keys):
         place = places[0, :] if odd and n == 0 else places[divmod(n + odd, 2)]
         axes = panels[key] = figure.add_subplot(place, sharex=panels.get(keys[0]))
-        _plain(axes, TITLES[key])
+        set_plain(axes, TITLES[key])
         axes.margins(x=0.02)
         axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
         axes.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
@@ -252,7 +252,7 @@ def _panels(keys: Sequence[str]) -> tuple[Figure, dict[str, Axes]]:
     return figure, panels
 
 
-def _plain(axes: Axes, title: str) -> None:
+def set_plain(axes: Axes, title: str) -> None:
     """Nothing but the data, two axes and faint lines to read it by."""
     axes.set_title(title, loc="left", fontsize=12, parse_math=False)
     axes.spines[["top", "right"]].set_visible(False)

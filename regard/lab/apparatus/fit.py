@@ -1,0 +1,83 @@
+"""Curves through measured points, and intervals around means: what the experiments conclude from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from regard.errors import InputError
+from regard.tasks.measures import Measure, Numbers
+
+# Student's t at 97.5 %, by degrees of freedom; beyond thirty the normal distribution's is near enough
+STUDENT = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+Growth = Literal["O(1)", "O(log n)", "O(n)", "O(n²)"]
+CURVES: dict[Growth, Callable[[Numbers], Numbers]] = {"O(log n)": np.log2, "O(n)": np.positive, "O(n²)": np.square}
+FLAT = 0.02  # the relative spread up to which values are the same
+
+
+class Line(NamedTuple):
+    """y = slope · x + intercept, by least squares."""
+
+    slope: float
+    intercept: float
+    fit: float  # R²: the share of the variance that the line explains
+
+
+def fit_line(x: Sequence[float], y: Sequence[float]) -> Line:
+    """The line through points, by least squares."""
+    across, down = _pair(x, y)
+    slope, intercept = np.polyfit(across, down, 1)
+    rest, spread = down - (slope * across + intercept), down - down.mean()
+    whole = float((spread**2).sum())
+    return Line(float(slope), float(intercept), 1.0 if whole == 0 else 1 - float((rest**2).sum()) / whole)
+
+
+def fit_exponent(x: Sequence[float], y: Sequence[float]) -> Line:
+    """The exponent p of y = c · x^p: the slope of a line on two logarithmic axes."""
+    across, down = _pair(x, y)
+    if (across <= 0).any() or (down <= 0).any():
+        raise InputError("an exponent is fitted to numbers above zero")
+    return fit_line(list(np.log(across)), list(np.log(down)))
+
+
+def fit_growth(n: Sequence[float], y: Sequence[float]) -> Growth:
+    """Which of O(1), O(log n), O(n) and O(n²) a count follows best, as a·f(n) + b with a not below 0.
+
+    Each but the first has two free numbers, so the best fit among them counts; what hardly changes is O(1).
+    """
+    across, down = _pair(n, y)
+    if np.ptp(down) <= FLAT * max(abs(float(down.mean())), 1e-12):
+        return "O(1)"
+    losses: dict[Growth, float] = {}
+    for name, curve in CURVES.items():
+        line = fit_line(list(curve(across)), list(down))
+        rest = down - (max(line.slope, 0.0) * curve(across) + line.intercept)
+        losses[name] = float((rest**2).sum())
+    return min(losses, key=lambda name: losses[name])
+
+
+def average(values: Sequence[float]) -> Measure:
+    """A mean over seeds and its 95 % interval by Student's t; of one value there is no interval."""
+    found = np.asarray(values, np.float64)
+    if not len(found):
+        raise InputError("there are no values to average")
+    mean = float(found.mean())
+    if len(found) == 1:
+        return Measure(mean, math.nan, math.nan)
+    freedom = len(found) - 1
+    reach = STUDENT[min(freedom, len(STUDENT)) - 1] if freedom <= len(STUDENT) else 1.96
+    half = reach * float(found.std(ddof=1)) / math.sqrt(len(found))
+    return Measure(mean, mean - half, mean + half)
+
+
+def _pair(x: Sequence[float], y: Sequence[float]) -> tuple[Numbers, Numbers]:
+    across, down = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    if len(across) != len(down) or len(across) < 2:
+        raise InputError(f"{len(across)} places and {len(down)} values: a curve needs two points at least")
+    return across, down
