@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 from shlex import quote
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +18,8 @@ from regard.host.machine import keep_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.console import Console
 
     from regard.lab.apparatus.experiment import Experiment, Rows
     from regard.lab.apparatus.outcome import Outcome
@@ -67,7 +71,8 @@ def lab(
         summarise(outcomes)
     if len(outcomes) == 1:
         page = out / chosen[0].name / f"{chosen[0].name}.html"
-        hint(f"open {quote(str(page))} in a browser; regard lab {chosen[0].name} --full takes more time")
+        more = "" if full else f", or regard lab {chosen[0].name} --full takes more time"
+        hint(f"open {quote(str(page))} in a browser{more}")
 
 
 def list_all(experiments: Sequence[Experiment], as_json: bool) -> None:
@@ -77,12 +82,8 @@ def list_all(experiments: Sequence[Experiment], as_json: bool) -> None:
             told = {"experiment": one.name, "question": one.question, "claim": one.claim, "method": one.method}
             print(json.dumps(told | {"minutes": one.minutes, "full_minutes": one.full_minutes}, ensure_ascii=False))
         return
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 120
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     drawn.add_column("experiment", no_wrap=True)
     drawn.add_column("question")
@@ -90,38 +91,46 @@ def list_all(experiments: Sequence[Experiment], as_json: bool) -> None:
     drawn.add_column("--full", justify="right", no_wrap=True)
     for one in experiments:
         drawn.add_row(one.name, one.question, f"{one.minutes:g}", f"{one.full_minutes:g}")
-    console.print(drawn)
+    make_console().print(drawn)
     hint(f"regard lab {experiments[0].name}, or regard lab all ({sum(one.minutes for one in experiments):.0f} minutes)")
 
 
 def announce(experiment: Experiment, full: bool) -> None:
     """The question and the budget, before the work."""
     minutes = experiment.full_minutes if full else experiment.minutes
-    print(f"\n{experiment.name}: {experiment.question}", file=sys.stderr)
-    print(f"The claim: {experiment.claim}\n{experiment.method}", file=sys.stderr)
-    print(f"About {minutes:g} minutes on two cores.", file=sys.stderr, flush=True)
+    said = (f"{experiment.name}: {experiment.question}", f"The claim: {experiment.claim}", experiment.method)
+    print(file=sys.stderr)
+    for line in (*said, f"About {minutes:g} minutes on two cores."):
+        print(fill(line, min(100, get_terminal_size().columns)), file=sys.stderr, flush=True)
+
+
+def make_console() -> Console:
+    """What prints tables: whatever stands in a cell is text, and a pipe or a file gets wide lines."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = 120
+    return console
 
 
 def show(outcome: Outcome, folder: Path) -> None:
     """The first table, the finding, and where the rest is."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 120
+    console = make_console()
     title, rows = next(iter(outcome.tables.items()))
     console.print()
-    console.print(f"{title}:", markup=False)
+    console.print(f"{title}:")
     console.print(draw_table(rows[:PRINTED]))
     if len(rows) > PRINTED:
         console.print(f"and {len(rows) - PRINTED} more rows in the CSV")
     console.print()
-    console.print(str(outcome.conclusion), style="bold", markup=False)
-    console.print(f"{format_seconds(outcome.seconds)}; tables, plots and a page are in {folder}", markup=False)
+    console.print(str(outcome.conclusion), style="bold")
+    # a path is one word, so that it can be copied
+    console.print(f"{format_seconds(outcome.seconds)}; tables, plots and a page are in {folder}", soft_wrap=True)
 
 
 def draw_table(rows: Rows) -> object:
-    """Cells in columns; numbers to the right."""
+    """Cells in columns; numbers to the right and whole, so that it is words which make room on a narrow terminal."""
     from rich.table import Table
 
     from regard.lab.apparatus.journal import format_value
@@ -129,7 +138,7 @@ def draw_table(rows: Rows) -> object:
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for name in rows[0] if rows else ():
         words = all(isinstance(row[name], str) for row in rows)
-        drawn.add_column(name, justify="left" if words else "right", no_wrap=words and len(rows[0]) < 6)
+        drawn.add_column(name, justify="left" if words else "right", no_wrap=not words, overflow="fold")
     for row in rows:
         drawn.add_row(*(format_value(value) for value in row.values()))
     return drawn

@@ -25,7 +25,7 @@ RANDOM, TRAINED = "softmax over random keys", "training"
 SCALES = ("scaled", "unscaled")
 
 
-class Temperature(Experiment):
+class SoftmaxTemperature(Experiment):
     """Entropy and gradients of a softmax by the width, and two trainings that differ in the scale alone."""
 
     name = "temperature"

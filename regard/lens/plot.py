@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 MARKS = "osD^vPX"
+TICKS = 8  # places up to which a logarithmic axis names each, and no other
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,10 @@ class Plot:
     guides: Mapping[str, Sequence[Point]] = field(default_factory=dict)  # what a formula says: thin lines, no marks
 
     def __post_init__(self) -> None:
-        kinds = {isinstance(point.place, str) for points in self.series.values() for point in points}
-        if not kinds:
+        if not any(self.series.values()):
             raise InputError(f"{self.title}: there are no points to draw")
+        every = (*self.series.values(), *self.guides.values())
+        kinds = {isinstance(point.place, str) for points in every for point in points}
         if len(kinds) > 1:
             raise InputError(f"{self.title}: some places are names and some are numbers", "one of them")
 
@@ -70,7 +72,8 @@ class Plot:
 
     def picture(self) -> Picture:
         """As matplotlib's figure, which can be looked at or changed."""
-        names = list(dict.fromkeys(point.place for points in self.series.values() for point in points))
+        every = (*self.series.values(), *(self.guides.values() if self.named else ()))
+        names = list(dict.fromkeys(point.place for points in every for point in points))
         wide = max(6.5, min(14.0, 1.5 + 0.28 * len(names) * (len(self.series) + 1))) if self.named else 7.5
         figure = begin_figure(wide, 4.4)
         axes = figure.add_subplot()
@@ -79,9 +82,8 @@ class Plot:
         axes.set_ylabel(self.down, fontsize=11, color=GREY, parse_math=False)
         if "down" in self.logarithmic:
             axes.set_yscale("log")
-        if "across" in self.logarithmic:
-            axes.set_xscale("log", base=2)
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.15g}")
+        if "across" in self.logarithmic and not self.named:
+            _double_across(axes, [float(name) for name in names if self._fits(name, "across")])
         _draw_bars(axes, self, [str(name) for name in names]) if self.named else _draw_lines(axes, self)
         if len(self.series) + len(self.guides) > 1:
             legend = axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=10)
@@ -127,6 +129,15 @@ def _whiskers(points: Sequence[Point]) -> list[list[float]] | None:
     return [below, above]
 
 
+def _double_across(axes: Axes, measured: Sequence[float]) -> None:
+    """A logarithmic x axis; few places are named where something was measured, be it a width or a learning rate."""
+    axes.set_xscale("log", base=2)
+    if len(measured) <= TICKS:
+        axes.set_xticks(sorted(measured))
+        axes.set_xticks([], minor=True)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.4g}" if value < 1000 else f"{value:,.0f}")
+
+
 def _draw_lines(axes: Axes, plot: Plot) -> None:
     for n, (name, points) in enumerate(plot.series.items()):
         there = plot.sound(points)
@@ -137,15 +148,13 @@ def _draw_lines(axes: Axes, plot: Plot) -> None:
             places, values, _whiskers(there), label=name, marker=mark, ms=5, lw=1.7, elinewidth=1, capsize=2, **style
         )
     for name, points in plot.guides.items():
-        there = plot.sound(points)
-        axes.plot(
-            [float(point.place) for point in there],
-            [point.value for point in there],
-            label=name,
-            color=GREY,
-            linewidth=0.9,
-            linestyle=(0, (2, 2)),
-        )
+        _draw_guide(axes, name, [(float(point.place), point.value) for point in plot.sound(points)])
+
+
+def _draw_guide(axes: Axes, name: str, points: Sequence[tuple[float, float]]) -> None:
+    """What a formula says: a thin line."""
+    places, values = [place for place, _ in points], [value for _, value in points]
+    axes.plot(places, values, label=name, color=GREY, linewidth=0.9, linestyle=(0, (2, 2)))
 
 
 def _draw_bars(axes: Axes, plot: Plot, names: Sequence[str]) -> None:
@@ -156,6 +165,8 @@ def _draw_bars(axes: Axes, plot: Plot, names: Sequence[str]) -> None:
         style: dict[str, Any] = {"color": COLORS[n % len(COLORS)], "hatch": PATTERNS[n // len(COLORS) % len(PATTERNS)]}
         values = [point.value for point in there]
         axes.bar(places, values, 0.92 * thickness, yerr=_whiskers(there), capsize=2, ec="white", label=name, **style)
+    for name, points in plot.guides.items():
+        _draw_guide(axes, name, [(names.index(str(point.place)), point.value) for point in plot.sound(points)])
     crowded = sum(map(len, names)) > 70
     turned: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
     axes.set_xticks(range(len(names)), names, parse_math=False, **turned)

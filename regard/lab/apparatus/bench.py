@@ -18,6 +18,7 @@ from regard.runs.evaluate import evaluate
 from regard.runs.folder import Run
 
 T = TypeVar("T")
+RUNS = "runs"  # the folder of the models that an experiment trains, in its own
 
 
 @dataclass
@@ -30,6 +31,7 @@ class Bench:
     meter: Meter = SILENT
     trained: int = 0  # runs that were asked for so far
     found: list[str] = field(default_factory=list)  # those of them that had been trained before
+    diverged: list[str] = field(default_factory=list)  # those that have no end, since their numbers weren't finite
 
     def choose(self, usual: T, full: T) -> T:
         """A size: the usual one, or that of --full."""
@@ -43,20 +45,22 @@ class Bench:
         """Show a piece of work for as long as it takes."""
         return self.meter.watch(what, total)
 
-    def train(self, trees: Mapping[str, Mapping[str, Any]]) -> dict[str, Run]:
+    def train(self, trees: Mapping[str, Mapping[str, Any]], lenient: bool = False) -> dict[str, Run]:
         """Train runs by their names, each a run file without `out`, with this bench's seed unless it has its own.
 
         They stay in the folder, to be looked into. Those that are there already are used, and one that was stopped
-        goes on; one that was told something else is replaced.
+        goes on; one that was told something else is replaced. `lenient`: a run whose loss isn't finite any more is
+        given back as it is, and its name is among `diverged`, where otherwise all would end.
         """
         documents = {
-            name: Document({"seed": self.seed, **tree, "out": str(self.folder / "runs" / name)})
+            name: Document({"seed": self.seed, **tree, "out": str(self.folder / RUNS / name)})
             for name, tree in trees.items()
         }
-        campaign = Campaign(documents, redo=True)
+        campaign = Campaign(documents, redo=True, lenient=lenient)
         runs = campaign.conduct(self.meter)
         self.trained += len(runs)
         self.found += campaign.found
+        self.diverged += campaign.diverged
         return runs
 
     def evaluate(self, run: Run, split: Split = "test", **search: Any) -> Mapping[str, Any]:

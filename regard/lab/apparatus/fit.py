@@ -21,7 +21,7 @@ CURVES: dict[Growth, Callable[[Numbers], Numbers]] = {"O(log n)": np.log2, "O(n)
 FLAT = 0.02  # the relative spread up to which values are the same
 
 
-class Line(NamedTuple):
+class FittedLine(NamedTuple):
     """y = slope · x + intercept, by least squares."""
 
     slope: float
@@ -29,16 +29,19 @@ class Line(NamedTuple):
     fit: float  # R²: the share of the variance that the line explains
 
 
-def fit_line(x: Sequence[float], y: Sequence[float]) -> Line:
+def fit_line(x: Sequence[float], y: Sequence[float]) -> FittedLine:
     """The line through points, by least squares."""
     across, down = _pair(x, y)
+    if np.ptp(across) == 0:
+        raise InputError(f"all {len(across)} points are at {across[0]:g}: a line needs two places")
     slope, intercept = np.polyfit(across, down, 1)
+    if np.ptp(down) == 0:  # there is no variance to explain, and what rounding leaves of it says nothing
+        return FittedLine(0.0, float(down[0]), 1.0)
     rest, spread = down - (slope * across + intercept), down - down.mean()
-    whole = float((spread**2).sum())
-    return Line(float(slope), float(intercept), 1.0 if whole == 0 else 1 - float((rest**2).sum()) / whole)
+    return FittedLine(float(slope), float(intercept), 1 - float((rest**2).sum() / (spread**2).sum()))
 
 
-def fit_exponent(x: Sequence[float], y: Sequence[float]) -> Line:
+def fit_exponent(x: Sequence[float], y: Sequence[float]) -> FittedLine:
     """The exponent p of y = c · x^p: the slope of a line on two logarithmic axes."""
     across, down = _pair(x, y)
     if (across <= 0).any() or (down <= 0).any():
@@ -49,7 +52,7 @@ def fit_exponent(x: Sequence[float], y: Sequence[float]) -> Line:
 def fit_growth(n: Sequence[float], y: Sequence[float]) -> Growth:
     """Which of O(1), O(log n), O(n) and O(n²) a count follows best, as a·f(n) + b with a not below 0.
 
-    Each but the first has two free numbers, so the best fit among them counts; what hardly changes is O(1).
+    Each but the first has two free numbers, so the best fit among them counts; what hardly changes, or falls, is O(1).
     """
     across, down = _pair(n, y)
     if np.ptp(down) <= FLAT * max(abs(float(down.mean())), 1e-12):
@@ -57,9 +60,9 @@ def fit_growth(n: Sequence[float], y: Sequence[float]) -> Growth:
     losses: dict[Growth, float] = {}
     for name, curve in CURVES.items():
         line = fit_line(list(curve(across)), list(down))
-        rest = down - (max(line.slope, 0.0) * curve(across) + line.intercept)
-        losses[name] = float((rest**2).sum())
-    return min(losses, key=lambda name: losses[name])
+        if line.slope > 0:
+            losses[name] = 1 - line.fit
+    return min(losses, key=lambda name: losses[name], default="O(1)")
 
 
 def average(values: Sequence[float]) -> Measure:
@@ -71,7 +74,7 @@ def average(values: Sequence[float]) -> Measure:
     if len(found) == 1:
         return Measure(mean, math.nan, math.nan)
     freedom = len(found) - 1
-    reach = STUDENT[min(freedom, len(STUDENT)) - 1] if freedom <= len(STUDENT) else 1.96
+    reach = STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.96
     half = reach * float(found.std(ddof=1)) / math.sqrt(len(found))
     return Measure(mean, mean - half, mean + half)
 

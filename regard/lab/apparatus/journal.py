@@ -25,14 +25,19 @@ MOST = 40  # rows of a table on the page; the CSV has all
 
 
 def record_outcome(path: Path, outcome: Outcome) -> None:
-    """Put an experiment's section on the page, and leave the rest as it is."""
+    """Put an experiment's section on the page, and leave the rest as it is and where it is."""
     head, *sections = re.split(r"(?m)^(?=## )", read_page(path))
-    written = {section.partition("\n")[0].removeprefix("## "): section for section in sections}
-    written[outcome.experiment.name] = write_section(outcome)
-    known = [experiment.name for experiment in list_experiments()]
-    order = sorted(written, key=lambda name: known.index(name) if name in known else len(known))
-    body = "\n".join(written[name].rstrip("\n") + "\n" for name in order)
-    put(path, f"{head.rstrip(chr(10))}\n\n{body}".encode())
+    names = [section.partition("\n")[0].removeprefix("## ").strip() for section in sections]
+    name, places = outcome.experiment.name, {each.name: each.place for each in list_experiments()}
+    if name in names:
+        at = names.index(name)
+        del sections[at]
+    else:  # behind the last of those that come before it; what others wrote isn't moved
+        before = [n for n, there in enumerate(names) if places.get(there, math.inf) < outcome.experiment.place]
+        after = [n for n, there in enumerate(names) if places.get(there, -math.inf) > outcome.experiment.place]
+        at = before[-1] + 1 if before else after[0] if after else len(names)
+    sections.insert(at, write_section(outcome))
+    put(path, ("\n\n".join(part.rstrip("\n") for part in (head, *sections)) + "\n").encode())
 
 
 def read_page(path: Path) -> str:

@@ -20,7 +20,7 @@ from regard.errors import InputError, MissingPackage, warn
 from regard.host.machine import describe_machine, give_way
 from regard.host.meter import SILENT, Meter
 from regard.host.output import check_place, put
-from regard.lab.apparatus.bench import Bench
+from regard.lab.apparatus.bench import RUNS, Bench
 from regard.lab.apparatus.experiment import Conclusion, Experiment, Rows, Tables
 from regard.lens.page import Figure, clean, make_page
 from regard.lens.plot import Plot
@@ -108,9 +108,7 @@ def perform(experiment: Experiment, out: Path, seed: int = 1, full: bool = False
     """Do an experiment in a folder of its own, and leave its files there."""
     folder = out / experiment.name
     check_place(folder)
-    strange = [path for path in folder.glob(f"{experiment.name}*.*") if not (folder / FACTS).exists()]
-    if strange:
-        raise InputError(f"{strange[0]}: is there already, and no experiment wrote it", "--out ANOTHER")
+    insist_on_ours(folder, experiment)
     put(folder / FACTS, json.dumps({"experiment": experiment.name, "begun": time.time()}).encode())
     bench, began = Bench(folder, seed, full, meter), time.monotonic()
     with give_way():
@@ -119,6 +117,18 @@ def perform(experiment: Experiment, out: Path, seed: int = 1, full: bool = False
     outcome = Outcome(experiment, tables, experiment.conclude(tables), seed, full, seconds, bench.trained, bench.found)
     outcome.save(folder)
     return outcome
+
+
+def insist_on_ours(folder: Path, experiment: Experiment) -> None:
+    """Refuse a folder where others' files have the names that an experiment writes, or runs are that it'd replace."""
+    try:
+        facts = json.loads((folder / FACTS).read_bytes())
+        ours = isinstance(facts, dict) and facts.get("experiment") == experiment.name
+    except (OSError, ValueError, RecursionError):
+        ours = False
+    strange = [*folder.glob(FACTS), *folder.glob(f"{experiment.name}*.*"), *folder.glob(RUNS)]
+    if strange and not ours:
+        raise InputError(f"{strange[0]}: is there already, and no experiment wrote it", "--out ANOTHER")
 
 
 def write_csv(rows: Rows) -> str:
