@@ -96,7 +96,7 @@ export function drawLine(pen, from, to, settings) {
 function paintPlaces({ pen, colors, across, unit, ends, stops, names }, lower, width) {
   const about = Math.max(3, Math.floor(width / LABELS));
   const even = ends.logarithmic ? logTicks(ends.low, ends.high, about) : niceTicks(ends.low, ends.high, about);
-  const places = ends.logarithmic && stops ? thinOut(stops, across) : even;
+  const places = ends.logarithmic && stops ? thinOut(stops, across, width) : even;
   places.forEach((tick, n) => {
     const x = across.place(tick);
     const text = n === places.length - 1 && !names ? `${shortNumber(tick)} ${unit}` : showTick(tick);
@@ -113,17 +113,15 @@ function showTick(tick) {
 }
 
 /** Those places whose labels don't touch: every one, or every second, every third, … */
-function thinOut(stops, across) {
-  const fits = (places) =>
-    places.every((place, n) => {
-      if (!n) return true;
-      const half = (measure(showTick(place), 11) + measure(showTick(places[n - 1]), 11)) / 2;
-      return across.place(place) - across.place(places[n - 1]) > half + 6;
-    });
+function thinOut(stops, across, width) {
+  const half = (place) => measure(showTick(place), 11) / 2;
+  const middle = (place) => Math.min(across.place(place), width - 2 - half(place));
+  const fits = (place, n, places) =>
+    !n || middle(place) - middle(places[n - 1]) > half(place) + half(places[n - 1]) + 6;
   const last = stops.length - 1;
   for (let every = 1; every <= last; every += 1) {
     const chosen = stops.filter((_, n) => (last - n) % every === 0);
-    if (fits(chosen)) return chosen;
+    if (chosen.every(fits)) return chosen;
   }
   return stops.slice(-1);
 }
