@@ -3,36 +3,19 @@
 // its value tells what every run has there. Below it stands the same for eyes, then the numbers behind it.
 
 import { make, replace, uniqueId } from "./dom.js";
-import { show } from "./number.js";
-import { fitCanvas, readColors, savePng, saveSvg, shorten } from "./pen.js";
-import { bounds, paintMark, paintPlot } from "./plot.js";
-import { lookUp, openBox, runName, runStyle } from "./runs.js";
+import { show, showInterval, showValue } from "./number.js";
+import { makeSaves } from "./panel.js";
+import { fitCanvas, readColors, savePng, saveSvg } from "./pen.js";
+import { LEGEND_LINE, bounds, paintLegend, paintPlot } from "./plot.js";
+import { lookUp, openBox, runName } from "./runs.js";
 import { fileName, saveText, toCsv } from "./save.js";
 import { smoothValues } from "./scale.js";
+import { listenSlider, nearestIndex } from "./slider.js";
 import { makeTable, scrollBox } from "./table.js";
 import { watchTheme } from "./theme.js";
 
 const HEIGHT = 210;
-const PICTURE = { width: 640, height: 320, title: 28, line: 18 }; // of a saved one: its legend has a line a run
-const JUMP = 10; // points that Page Up and Page Down go
-const MOVES = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: JUMP, PageDown: -JUMP };
-
-/** The index whose place is nearest. */
-function nearestIndex(places, wanted) {
-  let best = null;
-  places.forEach((place, n) => {
-    if (place !== null && (best === null || Math.abs(place - wanted) < Math.abs(places[best] - wanted))) best = n;
-  });
-  return best;
-}
-
-function showValue(value) {
-  return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : show(value, 4);
-}
-
-function showInterval(low, high) {
-  return low === null || high === null ? "" : ` (${showValue(low)} to ${showValue(high)})`;
-}
+const PICTURE = { width: 640, height: 320, title: 28 }; // of a saved one: its legend has a line a run
 
 function empty(values) {
   return values.map(() => null);
@@ -72,16 +55,9 @@ export class Chart {
       PNG: () => savePng(this.#picture()),
       SVG: () => saveSvg(this.#picture()),
     };
-    const buttons = Object.entries(saves).map(([name, act]) => {
-      const label = `Save ${this.panel.title} as ${name}`;
-      return make(
-        "button",
-        { type: "button", class: "quiet", onclick: act, "aria-label": label, "data-save": name },
-        name,
-      );
-    });
     const title = make("h3", { id, dir: "auto" }, this.panel.title);
-    const tools = make("div", { class: "chart-tools" }, this.positive ? this.#makeScaleButton() : null, buttons);
+    const scale = this.positive ? this.#makeScaleButton() : null;
+    const tools = make("div", { class: "chart-tools" }, scale, makeSaves(this.panel.title, saves));
     return make("div", { class: "part-head" }, title, tools);
   }
 
@@ -125,35 +101,8 @@ export class Chart {
 
   #listen() {
     const { slider, store } = this;
-    const point = (event) => {
-      if (store.values.locked || !this.across) return;
-      store.set({ at: this.across.value(event.clientX - slider.getBoundingClientRect().left) });
-    };
-    const leave = () => store.values.locked || store.set({ at: null });
-    slider.addEventListener("pointermove", point);
-    slider.addEventListener("pointerleave", leave);
-    slider.addEventListener("blur", leave);
-    slider.addEventListener("keydown", (event) => this.#press(event));
-    slider.addEventListener("click", (event) => {
-      store.set({ locked: !store.values.locked });
-      point(event);
-    });
-  }
-
-  #press(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || !this.stops.length) return;
-    const { store, stops } = this;
-    const { at, locked } = store.values;
-    const last = stops.length - 1;
-    if (event.key in MOVES) {
-      const step = MOVES[event.key];
-      const next = at === null ? (step > 0 ? 0 : last) : nearestIndex(stops, at) + step;
-      store.set({ at: stops[Math.min(last, Math.max(0, next))] });
-    } else if (event.key === "Home" || event.key === "End") store.set({ at: stops[event.key === "Home" ? 0 : last] });
-    else if (event.key === "Enter") store.set({ locked: !locked && at !== null });
-    else if (event.key === "Escape") store.set({ at: null, locked: false });
-    else return;
-    event.preventDefault();
+    const seek = (event) => this.across?.value(event.clientX - slider.getBoundingClientRect().left) ?? null;
+    listenSlider(slider, store, { stops: () => this.stops, find: (at) => nearestIndex(this.stops, at), seek });
   }
 
   /** What is drawn of each run that is shown: its line, the line's rough edges, and its marks. */
@@ -213,27 +162,20 @@ export class Chart {
 
   /** The chart by itself, for a file: with its title, and a legend where there are several runs. */
   #picture() {
-    const { width, height, title, line } = PICTURE;
+    const { width, height, title } = PICTURE;
     const listed = this.runs.length > 1 ? this.traces : [];
     const draw = (pen) => {
-      const colors = readColors();
-      pen.text(12, 16, this.panel.title, { size: 14, weight: 600, fill: colors.ink });
+      pen.text(12, 16, this.panel.title, { size: 14, weight: 600, fill: readColors().ink });
       paintPlot(pen, this.#describeChart(null), width, height, title);
-      listed.forEach(({ number, run }, n) => {
-        const y = title + height + line * (n + 0.5);
-        const { color, dash, shape } = runStyle(number);
-        pen.line(
-          [
-            [16, y],
-            [52, y],
-          ],
-          { stroke: color, thick: 2, dash },
-        );
-        paintMark(pen, shape, 34, y, 3.6, { stroke: color, thick: 1.8 });
-        pen.text(62, y, shorten(run.label, width - 80), { fill: colors.ink });
-      });
+      paintLegend(
+        pen,
+        listed.map(({ number, run }) => ({ number, label: run.label })),
+        width,
+        title + height,
+      );
     };
-    return { words: ["curves", this.panel.title], width, height: title + height + line * listed.length + 6, draw };
+    const whole = title + height + LEGEND_LINE * listed.length + 6;
+    return { words: ["curves", this.panel.title], width, height: whole, draw };
   }
 
   /** A value of a line or of marks at a place; a line tells nothing beyond its ends, a mark says where it stands. */

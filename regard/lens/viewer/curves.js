@@ -6,7 +6,7 @@ import { Chart } from "./chart.js";
 import { make } from "./dom.js";
 import { plural } from "./number.js";
 import { define } from "./registry.js";
-import { runName } from "./runs.js";
+import { makeLegend, runName } from "./runs.js";
 import { Store } from "./store.js";
 
 const AXES = { step: "steps", tokens: "tokens", minutes: "minutes" };
@@ -19,33 +19,6 @@ function chooser(label, options, chosen, act) {
     options.map(([value, text]) => make("option", { value, selected: value === chosen }, text)),
   );
   return make("label", { class: "curve-choice" }, make("span", {}, label), list);
-}
-
-/** A button a run: pressed while its curves are shown. One click hides a run, Shift and a click shows it alone. */
-function makeLegend(runs, store) {
-  const toggle = (run, alone) => {
-    const hidden = new Set(store.values.hidden);
-    if (alone) runs.forEach((_, n) => (n === run ? hidden.delete(n) : hidden.add(n)));
-    else if (!hidden.delete(run)) hidden.add(run);
-    store.set({ hidden });
-  };
-  const buttons = runs.map(({ label }, run) =>
-    make(
-      "button",
-      {
-        type: "button",
-        class: "run-key",
-        "aria-pressed": "true",
-        title: "Shift and a click shows it alone",
-        onclick: (event) => toggle(run, event.shiftKey),
-      },
-      runName(label, run),
-    ),
-  );
-  store.watch(({ hidden }) =>
-    buttons.forEach((button, run) => button.setAttribute("aria-pressed", String(!hidden.has(run)))),
-  );
-  return make("div", { class: "run-keys", role: "group", "aria-label": "Runs that are shown" }, buttons);
 }
 
 function explainPoints(runs) {
@@ -91,7 +64,10 @@ function drawCurves(place, { data }) {
   place.append(
     make("p", { class: "note" }, [logged && explainPoints(runs), dots, data.note].filter(Boolean).join(" ")),
   );
-  if (runs.length > 1) place.append(makeLegend(runs, store));
+  if (runs.length > 1) {
+    const names = runs.map(({ label }, run) => runName(label, run));
+    place.append(makeLegend("Runs that are shown", names, store));
+  }
   const grid = make("div", { class: "charts" });
   place.append(grid);
   for (const panel of panels) {

@@ -24,3 +24,13 @@ export function percent(value, digits = 2) {
 export function plural(count, word) {
   return `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 }
+
+/** A measured value: four digits, and thousands by their comma. */
+export function showValue(value) {
+  return Math.abs(value) >= 1000 && Math.abs(value) < 1e7 ? Math.round(value).toLocaleString("en") : show(value, 4);
+}
+
+/** The interval of a measured value, to stand behind it. */
+export function showInterval(low, high) {
+  return low === null || high === null ? "" : ` (${showValue(low)} to ${showValue(high)})`;
+}

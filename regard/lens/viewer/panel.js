@@ -12,31 +12,26 @@ export const WORD = 90; // pixels of a name beside its bar
  */
 export function makePanel({ title, saves = {}, table = null, tools = [] }) {
   const id = uniqueId("panel");
-  const buttons = Object.entries(saves).map(([name, act]) =>
-    make(
-      "button",
-      {
-        type: "button",
-        class: "quiet",
-        onclick: act,
-        "aria-label": `Save ${title.toLowerCase()} as ${name}`,
-        "data-save": name,
-      },
-      name,
-    ),
-  );
   const body = make("div", { class: "panel-body" });
   const head = make(
     "div",
     { class: "panel-head" },
     make("h2", { id }, title),
     tools,
-    make("div", { class: "saves" }, buttons),
+    make("div", { class: "saves" }, makeSaves(title.toLowerCase(), saves)),
   );
   const element = make("section", { class: "panel", "aria-labelledby": id }, head, body);
   const details = table && makeDetails(title, table);
   if (details) element.append(details.element);
   return { element, body, head, refresh: details?.refresh ?? (() => {}) };
+}
+
+/** A button for each form in which a drawing can be saved: { CSV: act, … }. */
+export function makeSaves(title, saves) {
+  return Object.entries(saves).map(([name, act]) => {
+    const told = { "aria-label": `Save ${title} as ${name}`, "data-save": name };
+    return make("button", { type: "button", class: "quiet", onclick: act, ...told }, name);
+  });
 }
 
 function makeDetails(title, table) {

@@ -6,6 +6,12 @@ import { show } from "./number.js";
 
 const COLORS = 7; // --run-0 to --run-6 in runs.css
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5], [12, 3, 2, 3, 2, 3], [1, 4]];
+const GUIDES = [
+  [3, 3],
+  [8, 3],
+  [1, 3],
+  [8, 3, 1, 3],
+];
 const SHAPES = ["circle", "square", "diamond", "triangle", "cross", "plus", "drop"];
 
 /** How the run of this number is drawn: { color, dash, shape }. Colors come again after seven, dashes one further. */
@@ -41,9 +47,50 @@ export function swatch(number) {
   );
 }
 
+/** How the line of a formula is dashed. */
+export function guideDash(number) {
+  return GUIDES[number % GUIDES.length];
+}
+
+/** The name of what a formula says, behind its line. */
+export function guideName(label, number) {
+  const dashes = guideDash(number).join(" ");
+  const line = makeSvg("line", { x1: 1, y1: 6, x2: 27, y2: 6, "stroke-dasharray": dashes });
+  const size = { width: 28, height: 12, viewBox: "0 0 28 12" };
+  const drawn = makeSvg("svg", { class: "swatch guide", ...size, "aria-hidden": "true" }, line);
+  return make("span", { class: "run-name" }, drawn, quote(label));
+}
+
 /** A run's name behind its swatch. */
 export function runName(label, number) {
   return make("span", { class: "run-name" }, swatch(number), quote(label));
+}
+
+/** A button a name: pressed while its series is shown. One click hides it, Shift and a click shows it alone. */
+export function makeLegend(label, names, store) {
+  const toggle = (chosen, alone) => {
+    const hidden = new Set(store.values.hidden);
+    if (alone) names.forEach((_, n) => (n === chosen ? hidden.delete(n) : hidden.add(n)));
+    else if (!hidden.delete(chosen)) hidden.add(chosen);
+    store.set({ hidden });
+  };
+  const buttons = names.map((name, n) =>
+    make(
+      "button",
+      {
+        type: "button",
+        class: "run-key",
+        "aria-pressed": "true",
+        title: "Shift and a click shows it alone",
+        onclick: (event) => toggle(n, event.shiftKey),
+      },
+      name,
+    ),
+  );
+  store.watch(({ hidden }) =>
+    buttons.forEach((button, n) => button.setAttribute("aria-pressed", String(!hidden.has(n)))),
+  );
+  return make("div", { class: "run-keys", role: "group", "aria-label": label }, buttons);
 }
 
 function isOpen(shape) {
