@@ -155,7 +155,9 @@ class Gradients(Experiment):
     name = "gradients"
     place = 10
     question = "Do gradients vanish?"
-    claim = "In a plain RNN they vanish or explode with distance; a forget gate slows that, and attention knows no distance."
+    claim = (
+        "In a plain RNN they vanish or explode with distance; a forget gate slows that; attention knows no distance."
+    )
     method = (
         "Models of one layer and equal width, as they are before training, read random words. We take the norm of "
         "∂h_t/∂h_k and of ∂loss/∂x_k by the distance t - k, fit a line to its logarithm, and put a formula's slope "
@@ -209,9 +211,9 @@ class Gradients(Experiment):
         vanished, exploded = rows["RNN, norm 0.5"], rows["RNN, norm 1.5"]
         told = (
             f"After {vanished['longest']} positions, {vanished['at longest']:.0e} of a change is left in an RNN of "
-            f"norm 0.5 and {exploded['at longest']:.3g} in one of norm 1.5 (slopes {small:.2f} and {large:.2f}); a forget "
-            f"bias of 1 takes an LSTM from {closed:.2f} to {opened:.2f}, the Transformer's slope is {flat:.1g}, and "
-            f"linear RNNs are within {100 * off:.1g} % of log of their spectral radius."
+            f"norm 0.5 and {exploded['at longest']:.3g} in one of norm 1.5 (slopes {small:.2f} and {large:.2f}); a "
+            f"forget bias of 1 takes an LSTM from {closed:.2f} to {opened:.2f}, the Transformer's slope is {flat:.1g}, "
+            f"and linear RNNs are within {100 * off:.1g} % of log of their spectral radius."
         )
         return Conclusion(shown, told)
 
