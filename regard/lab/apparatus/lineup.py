@@ -64,6 +64,7 @@ LINEUP: Mapping[str, Contestant] = {
     "S4D": repeat(SSM(states=16)),
     "Mamba": repeat(Mamba(), "step by step"),
 }
+SINGLE = tuple(name for name in LINEUP if name != "dilated convolution")  # whose first layer is no other's
 
 
 def make_memory(mixer: Mixer, rows: int, width: int) -> Memory | None:
