@@ -84,7 +84,7 @@ def run_openly(mixer: Mixer, x: Tensor, opened: str, memory: Memory | None = Non
     """The same with every operation in the graph."""
     if opened == "step by step":
         state = begin(mixer, x, 0, memory)
-        return torch.cat([advance(mixer, now, state, memory) for now in x.split(1, 1)], 1)
+        return torch.cat([advance_state(mixer, now, state, memory) for now in x.split(1, 1)], 1)
     probe = Record("*.impulse") if opened == "watched" else None
     return mixer(x, View.of(x, memory=memory, probe=probe))
 
@@ -98,6 +98,6 @@ def begin(mixer: Mixer, x: Tensor, room: int, memory: Memory | None = None) -> S
     return state
 
 
-def advance(mixer: Mixer, x: Tensor, state: State, memory: Memory | None = None) -> Tensor:
+def advance_state(mixer: Mixer, x: Tensor, state: State, memory: Memory | None = None) -> Tensor:
     """Some more positions after those that a state holds."""
     return mixer(x, View.of(x, state=state, memory=memory), state)
