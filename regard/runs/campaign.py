@@ -17,7 +17,7 @@ from typing import Any
 from regard.config import Document
 from regard.core.spec import show_value
 from regard.data.prepared import Prepared
-from regard.errors import RegardError
+from regard.errors import Divergence, RegardError
 from regard.host.meter import SILENT, Advance, Meter
 from regard.host.meter import ignore as advance_nothing
 from regard.runs.folder import PLACES, Run, flatten
@@ -33,30 +33,39 @@ DATA = ("task", "corpus", "tokenizer", "data", "uses")  # the settings that say 
 
 @dataclass
 class Campaign:
-    """Run files by name, to be trained or found; `redo`: a run that was told something else is ours and is replaced."""
+    """Run files by name, to be trained or found.
+
+    `redo`: a run that was told something else is ours and is replaced. `lenient`: a run whose loss isn't finite any
+    more stays as it is, and the others go on.
+    """
 
     documents: Mapping[str, Document]
     redo: bool = False
+    lenient: bool = False
     found: list[str] = field(default_factory=list)  # names of runs that had come to their end before
+    diverged: list[str] = field(default_factory=list)  # names of runs that can't come to it
 
     def conduct(self, meter: Meter = SILENT) -> dict[str, Run]:
         """Bring every run to its end; all are checked before the first is trained."""
         wanted = {name: RunSpec.parse(document.tree, document.where) for name, document in self.documents.items()}
+        self.diverged = []
         self._insist_on_places(wanted)
         due = {name: spec for name, spec in wanted.items() if not self._is_there(name, spec)}
         self.found = [name for name in wanted if name not in due]
         ready = dict[str, Prepared]()
+        places = {_name_data(spec): Path(spec.out) for name, spec in wanted.items() if name not in due}
         count = f"{len(due)} models" if len(due) > 1 else "a model"
         with (
             meter.watch(f"training {count}, percent", 100 * len(due))
             if due
             else nullcontext(advance_nothing) as advance
         ):
-            for name, spec in wanted.items():
-                if name in due:
-                    self._bring_up(name, spec, ready.get(_name_data(spec)), Follower(advance))
-                run = Run.open(Path(spec.out))
-                ready.setdefault(_name_data(spec), run.prepared())
+            for name, spec in due.items():
+                data = _name_data(spec)
+                if data not in ready and data in places:  # reading it verifies all of it, which takes its time
+                    ready[data] = Run.open(places[data]).prepared()
+                self._bring_up(name, spec, ready.get(data), Follower(advance))
+                places.setdefault(data, Path(spec.out))
         return {name: Run.open(Path(spec.out)) for name, spec in wanted.items()}
 
     def _insist_on_places(self, wanted: Mapping[str, RunSpec]) -> None:
@@ -79,12 +88,18 @@ class Campaign:
             raise RegardError(told, f"regard rm {quote(str(folder))}, or another --out")
         return not differing and has_ended(folder)
 
-    def _bring_up(self, name: str, spec: RunSpec, ready: Prepared | None, listener: Listener) -> None:
+    def _bring_up(self, name: str, spec: RunSpec, ready: Prepared | None, listener: Follower) -> None:
         folder = Path(spec.out)
-        if (folder / RUN).exists() and not compare_told(Run.open(folder).spec, spec):
-            resume(folder, (), ignore, [listener])
-            return
-        train(self.documents[name], ignore, ready, [listener], force=(folder / RUN).exists())
+        try:
+            if (folder / RUN).exists() and not compare_told(Run.open(folder).spec, spec):
+                resume(folder, (), ignore, [listener])
+            else:
+                train(self.documents[name], ignore, ready, [listener], force=(folder / RUN).exists())
+        except Divergence:
+            if not self.lenient:
+                raise
+            listener.give_up()
+            self.diverged.append(name)
 
 
 def has_ended(folder: Path) -> bool:
@@ -107,8 +122,9 @@ def _dump(spec: RunSpec) -> dict[str, Any]:
 
 
 def _name_data(spec: RunSpec) -> str:
-    """Equal for runs that read the same data in the same way."""
-    tree = spec.model_dump(mode="json")
+    """Equal for runs that read the same data in the same way; a decoder alone reads pairs in one row, for instance."""
+    task = spec.task if spec.model is None else spec.task.adapt_to(spec.model.spec)
+    tree = spec.model_dump(mode="json") | {"task": task.model_dump(mode="json")}
     return json.dumps([{key: tree[key] for key in DATA}, tree["batches"]["longest"], tree["start"]])
 
 
@@ -126,7 +142,12 @@ class Follower(Listener):
         self._tell(moment)
 
     def on_finish(self, moment: Moment, reason: str) -> None:
-        self.advance(100 - self.told)  # patience ends a run before its budget does
+        self.give_up()  # patience ends a run before its budget does
+
+    def give_up(self) -> None:
+        """No more comes of this run."""
+        self.advance(100 - self.told)
+        self.told = 100
 
     def _tell(self, moment: Moment) -> None:
         share = min(100, int(100 * moment.progress(self.spec)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 from regard.config import Document
-from regard.data.prepared import ours
+from regard.data.prepared import Prepared, ours
 from regard.errors import Busy, RegardError
 from regard.host.files import aside, explain_disk_errors, sync
 from regard.host.meter import SILENT, Meter
@@ -63,15 +63,21 @@ def find_strangers(folder: Path) -> list[Path]:
     return found
 
 
-def replace_run(document: Document, report: Callable[[str], None] = lambda _: None, meter: Meter = SILENT) -> Run:
+def replace_run(
+    document: Document,
+    report: Callable[[str], None] = lambda _: None,
+    meter: Meter = SILENT,
+    ready: Prepared | None = None,
+) -> Run:
     """Begin a run where another is: the new one is made beside it, and the old one goes when that has begun.
 
-    Where there is none, it is begun as usual. Files of others stay where they are, beside the new run.
+    Where there is none, it is begun as usual. Files of others stay where they are, beside the new run. `ready`: what a
+    third one has made ready of the same corpus, to be copied.
     """
     load_uses(document)
     place = Path(RunSpec.parse(document.tree, document.where).out)
     if not (place / RUN).exists():
-        return Run.begin(document, report, meter=meter)
+        return Run.begin(document, report, ready, meter)
     with hold(place):
         if strangers := find_strangers(place):
             raise RegardError(f"{strangers[0]}: isn't the run's, and stands where a new one would be", "out=ANOTHER")
@@ -81,7 +87,7 @@ def replace_run(document: Document, report: Callable[[str], None] = lambda _: No
         def retell(line: str) -> None:
             report(line.replace(str(beside), str(place)))
 
-        fresh = Run.begin(changed, retell, meter=meter)
+        fresh = Run.begin(changed, retell, ready, meter)
         with explain_disk_errors(place, 0):
             discard_run(place)
             _move(fresh, place)

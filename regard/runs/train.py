@@ -90,7 +90,7 @@ def train(
     `ready`: a corpus that another run has made ready, to be copied; `force`: a run that is there already is replaced.
     """
     if force:
-        return _train(replace_run(document, report, meter), report, listeners)
+        return _train(replace_run(document, report, meter, ready), report, listeners)
     return _train(Run.begin(document, report, ready, meter), report, listeners)
 
 
