@@ -1,7 +1,7 @@
 """How much a run computes: floating-point operations of real steps of it, forward, backward and all.
 
-A few steps are trained on the first batches of the run, watched by torch's own counter, and forgotten. It knows products
-of matrices, convolutions and attention; what it misses of them on a CPU, and counts wrongly, has formulas here.
+A few steps are trained on the first batches of the run, watched by torch's own counter, and forgotten. It knows
+products of matrices, convolutions and attention; what it misses of them on a CPU, or counts wrongly, has formulas here.
 
 Not counted is what works element by element: activations, norms, softmax, gates, the scans of Mamba, the optimizer.
 Causal attention is counted in full, as papers do, though kernels skip most of what is hidden.
@@ -43,7 +43,7 @@ class FlopCount:
         return self.flops / self.tokens
 
 
-class Tally:
+class FlopTally:
     """The operations so far."""
 
     def __init__(self, counter: FlopCounterMode) -> None:
@@ -55,10 +55,10 @@ class Tally:
 
 
 @contextmanager
-def count() -> Iterator[Tally]:
+def count() -> Iterator[FlopTally]:
     """Count whatever is computed in this thread."""
     with FlopCounterMode(display=False, custom_mapping=FORMULAS) as counter:
-        yield Tally(counter)
+        yield FlopTally(counter)
 
 
 def count_steps(run: Run, steps: int = SAMPLE) -> FlopCount:

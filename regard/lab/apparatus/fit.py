@@ -8,8 +8,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from regard.errors import InputError
-from regard.tasks.measures import Numbers
-from regard.tasks.measures import average as average
+from regard.tasks.measures import Numbers, average
+
+__all__ = ["Growth", "Line", "average", "fit_exponent", "fit_growth", "fit_line"]
 
 Growth = Literal["O(1)", "O(log n)", "O(n)", "O(n²)"]
 CURVES: dict[Growth, Callable[[Numbers], Numbers]] = {"O(log n)": np.log2, "O(n)": np.positive, "O(n²)": np.square}
