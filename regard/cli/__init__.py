@@ -21,6 +21,7 @@ for name in (
     "demo",
     "prepare",
     "train",
+    "sweep",
     "runs",
     "translate",
     "generate",

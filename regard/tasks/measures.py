@@ -24,6 +24,12 @@ SQUARE = 12  # labels up to which the confusion table is shown whole
 PAIRS = 12  # pairs that are shown of a larger one
 BINS = 15  # of certainty, equally wide
 
+# Student's t at 97.5 %, by degrees of freedom; beyond thirty the normal distribution's is near enough
+STUDENT = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
@@ -91,6 +97,20 @@ def measure_probabilities(gold: Sequence[int], logs: Numbers, seed: int = 0) -> 
         **enclose(whole[:, 1], drawn[:, 1]).named("top5"),
         **enclose(np.abs(whole[:, 2:]).sum(1), np.abs(drawn[:, 2:]).sum(1)).named("calibration"),
     }
+
+
+def average(values: Sequence[float]) -> Measure:
+    """A mean over seeds and its 95 % interval by Student's t; of one value there is no interval."""
+    found = np.asarray(values, np.float64)
+    if not len(found):
+        raise InputError("there are no values to average")
+    mean = float(found.mean())
+    if len(found) == 1:
+        return Measure(mean, math.nan, math.nan)
+    freedom = len(found) - 1
+    reach = STUDENT[min(freedom, len(STUDENT)) - 1] if freedom <= len(STUDENT) else 1.96
+    half = reach * float(found.std(ddof=1)) / math.sqrt(len(found))
+    return Measure(mean, mean - half, mean + half)
 
 
 def encode(gold: Sequence[int], guesses: Sequence[int], names: Sequence[str]) -> tuple[Codes, Codes, list[str]]:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from regard.errors import InputError
-from regard.tasks.measures import Measure, Numbers
+from regard.tasks.measures import Numbers, average
 
-# Student's t at 97.5 %, by degrees of freedom; beyond thirty the normal distribution's is near enough
-STUDENT = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
+__all__ = ["Growth", "Line", "average", "fit_exponent", "fit_growth", "fit_line"]
+
 Growth = Literal["O(1)", "O(log n)", "O(n)", "O(n²)"]
 CURVES: dict[Growth, Callable[[Numbers], Numbers]] = {"O(log n)": np.log2, "O(n)": np.positive, "O(n²)": np.square}
 FLAT = 0.02  # the relative spread up to which values are the same
@@ -63,20 +59,6 @@ def fit_growth(n: Sequence[float], y: Sequence[float]) -> Growth:
         if line.slope > 0:
             losses[name] = 1 - line.fit
     return min(losses, key=lambda name: losses[name], default="O(1)")
-
-
-def average(values: Sequence[float]) -> Measure:
-    """A mean over seeds and its 95 % interval by Student's t; of one value there is no interval."""
-    found = np.asarray(values, np.float64)
-    if not len(found):
-        raise InputError("there are no values to average")
-    mean = float(found.mean())
-    if len(found) == 1:
-        return Measure(mean, math.nan, math.nan)
-    freedom = len(found) - 1
-    reach = STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.96
-    half = reach * float(found.std(ddof=1)) / math.sqrt(len(found))
-    return Measure(mean, mean - half, mean + half)
 
 
 def _pair(x: Sequence[float], y: Sequence[float]) -> tuple[Numbers, Numbers]:
