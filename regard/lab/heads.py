@@ -89,9 +89,9 @@ class Heads(Experiment):
         named = ", ".join(f"{count} {role}" for role, count in sorted(roles.items(), key=lambda item: -item[1]))
         whole = next(row["exact"] for row in removed if row["removed"] == 0)
         told = (
-            f"{sum(roles.values())} of {len(heads)} heads have a role that can be named ({named or 'none'}); {least} "
-            f"can be removed, the least important first, before exact match falls by more than {100 * ALLOWED:.0f} points "
-            f"from {whole:.0%}, and {random} at random."
+            f"{sum(roles.values())} of {len(heads)} heads have a role that can be named ({named or 'none'}); "
+            f"{least} can be removed, the least important first, before exact match falls by over {100 * ALLOWED:.0f} "
+            f"points from {whole:.0%}, and {random} at random."
         )
         return Conclusion(bool(roles) and least >= ENOUGH * len(heads) and least > random, told)
 
