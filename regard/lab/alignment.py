@@ -62,10 +62,10 @@ class Alignment(Experiment):
     full_minutes = 12
 
     def measure(self, bench: Bench) -> Tables:
-        tokens, every = bench.choose((400_000, 80), (1_600_000, 240))
+        tokens, every = bench.choose((300_000, 100), (1_200_000, 300))
         runs = bench.train(
             {
-                name: make_translation(model, tokens, RATES[name], save=every, keep=1000)
+                name: make_translation(model, tokens, RATES[name], batch=256, save=every, keep=1000)
                 for name, model in MODELS.items()
             }
         )

@@ -58,7 +58,7 @@ class Heads(Experiment):
     full_minutes = 15
 
     def measure(self, bench: Bench) -> Tables:
-        tokens, orders, texts, by = bench.choose((500_000, 3, 60, 2), (2_000_000, 10, 200, 1))
+        tokens, orders, texts = bench.choose((500_000, 3, 60), (2_000_000, 10, 200))
         tree = make_translation(MODEL, tokens, RATE)
         tree["corpus"]["validation"] = 300
         run = bench.train({"transformer": tree})["transformer"]
@@ -77,7 +77,7 @@ class Heads(Experiment):
             row |= {"role": name_role(row), "cost": float(worth[name][head])}
         least = sorted(heads, key=lambda place: heads[place]["cost"])
         curves = {LEAST: [least], RANDOM: [shuffle(least, seed) for seed in range(bench.seed, bench.seed + orders)]}
-        return {ROLES: list(heads.values()), REMOVED: remove_heads(bench, translator, test, curves, by)}
+        return {ROLES: list(heads.values()), REMOVED: remove_heads(bench, translator, test, curves)}
 
     def conclude(self, tables: Tables) -> Conclusion:
         heads, removed = tables[ROLES], tables[REMOVED]
@@ -148,11 +148,11 @@ def shuffle(heads: Sequence[Head], seed: int) -> list[Head]:
 
 
 def remove_heads(
-    bench: Bench, translator: Translator, pairs: Sequence[Pair], curves: Mapping[str, Sequence[Sequence[Head]]], by: int
+    bench: Bench, translator: Translator, pairs: Sequence[Pair], curves: Mapping[str, Sequence[Sequence[Head]]]
 ) -> list[dict[str, Any]]:
     """Loss and exact match without the first heads of each order; the mean where there are several."""
     count = len(next(iter(curves.values()))[0])
-    sizes = [*range(0, count, by), count]
+    sizes = range(count + 1)
     rows = []
     with bench.watch("removing heads", len(sizes) * sum(map(len, curves.values()))) as advance:
         for name, orders in curves.items():

@@ -60,10 +60,11 @@ class AttentionScores(Experiment):
     full_minutes = 35
 
     def measure(self, bench: Bench) -> Tables:
-        tokens, seeds = bench.choose(300_000, 800_000), bench.seeds(1, 3)
+        tokens, seeds = bench.choose(200_000, 800_000), bench.seeds(1, 3)
         runs = bench.train(
             {
-                name_run(cell, seed): make_translation(describe_model(*cell), tokens, RATE, test=1000) | {"seed": seed}
+                name_run(cell, seed): make_translation(describe_model(*cell), tokens, RATE, test=1000, batch=256)
+                | {"seed": seed}
                 for cell in CELLS
                 for seed in seeds
             }
