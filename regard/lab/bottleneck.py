@@ -54,8 +54,9 @@ MODELS: dict[str, dict[str, Any]] = {
         "dropout": 0.0,
     },
 }
-# the demo's, which were chosen on validation sentences; whatever attends, or takes a mean, has one rate
-RATES = dict.fromkeys(MODELS, 0.0045) | {NONE: 0.008, TRANSFORMER: 0.004}
+# chosen on validation sentences with another seed: one vector among 0.006 and 0.008, the multiplicative and the reduced
+# score among 0.003, 0.0045 and 0.007, which all that attends and the mean have too; the Transformer's is the demo's
+RATES = dict.fromkeys(MODELS, 0.007) | {NONE: 0.008, TRANSFORMER: 0.004}
 
 
 class Bottleneck(Experiment):

@@ -24,7 +24,7 @@ from regard.lab.apparatus.translation import answer_pairs, link_split, list_head
 from regard.lens.importance import ablate_heads
 from regard.lens.keep import summarise
 from regard.lens.look import Look
-from regard.lens.plot import Plot, make_series
+from regard.lens.plot import Plot, Point, make_series
 from regard.runs.load import load_translator
 from regard.tasks.translation import list_pairs
 
@@ -98,11 +98,11 @@ class Heads(Experiment):
     def draw(self, tables: Tables) -> Sequence[Plot]:
         rows = [{**row, "exact": 100 * row["exact"]} for row in tables[REMOVED]]
         exact, loss = (make_series(rows, "order", "removed", value) for value in ("exact", "loss"))
-        costs = [{**row, "place": f"{row['where']} {row['head']}"} for row in tables[ROLES]]
+        costs = {"cost": [Point(row["head"], row["cost"]) for row in tables[ROLES]]}
         return [
             Plot("Exact match without some heads", "heads removed", "% right to the letter", exact),
             Plot("Loss without some heads", "heads removed", "nats a token", loss),
-            Plot("What each head is worth", "head", "nats a token", make_series(costs, "role", "place", "cost")),
+            Plot("What the loss gains without a head", "head", "nats a token", costs),
         ]
 
 
@@ -128,10 +128,10 @@ def describe_heads(looks: Sequence[Look]) -> dict[Head, dict[str, Any]]:
     rows: dict[Head, dict[str, Any]] = {}
     for (name, head), each in found.items():
         stack, _, layer, part, _ = name.split(".")
-        where = f"{stack if part == 'mix' else 'source'} {layer}"
+        where = f"{stack if part == 'mix' else 'source'} {layer}.{head}"
         means = {key: float(np.mean([numbers[key] for numbers in each])) for key in ("entropy", "distance", *SHARES)}
         apart = ("distance", "previous", "same", "next") if part == "cross" else ()
-        rows[name, head] = {"where": where, "head": head, **means, **dict.fromkeys(apart), "linked": None}
+        rows[name, head] = {"head": where, **means, **dict.fromkeys(apart), "linked": None}
     return rows
 
 

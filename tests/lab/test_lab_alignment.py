@@ -12,7 +12,7 @@ from regard.lab.apparatus.experiment import Tables
 
 def make_row(model: str, step: int | None, error: float) -> dict[str, Any]:
     tokens = None if step is None else 500 * step
-    row = {"model": model, "step": step, "tokens": tokens, "loss": 1.0, "exact": 0.5, "head": "0"}
+    row = {"model": model, "step": step, "tokens": tokens, "loss": 1.0, "exact": 0.5}
     return row | {"AER": error, "low": error - 0.02, "high": error + 0.02}
 
 
@@ -29,7 +29,7 @@ def make_tables(ended: float, losses: dict[str, float]) -> Tables:
 def test_free_links_and_another_head_that_is_needed_more() -> None:
     found = Alignment().conclude(make_tables(0.25, {"0.0": 0.1, "0.1": 0.3}))
     assert found.shown
-    assert "from 80% to 25% in the recurrent one" in found.sentence
+    assert "from 80% to 25% in the recurrent network" in found.sentence
     assert "(0.0, 20%) costs 10 points of exact match, while head 0.1, with an error of 60%, costs 30" in found.sentence
 
 

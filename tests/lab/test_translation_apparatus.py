@@ -79,8 +79,8 @@ def test_heads_are_described_and_removed(run: Run, tmp_path: Path) -> None:
     pairs = translate_split(run).pairs[:8]
     translator = load_translator(str(run.folder))
     heads = describe_heads([translator.look(*pair) for pair in pairs[:3]])
-    assert [(row["where"], row["head"]) for row in heads.values()] == [
-        (where, head) for where in ("encoder 0", "decoder 0", "source 0") for head in (0, 1)
+    assert [row["head"] for row in heads.values()] == [
+        f"{where} 0.{head}" for where in ("encoder", "decoder", "source") for head in (0, 1)
     ]
     for (name, _), row in heads.items():
         shares = [row[key] for key in ("previous", "same", "next")]
