@@ -266,6 +266,9 @@ class _Place:
         They come in the order in which they were asked for.
         """
         time, mask = value.shape[-2], sight.mask
+        if self.positions is None:  # all of them, so it doesn't matter where each stands, nor whether rows agree
+            everywhere = torch.arange(time, device=value.device)
+            return everywhere, everywhere, []
         known = stand = torch.arange(time, device=value.device)
         looped = mask is not None and time == 1 and passed < mask.time  # it reports position by position
         if mask is not None and (mask.time == time or looped):  # else it is a memory's, whose tokens stand first
@@ -274,8 +277,6 @@ class _Place:
                 raise InputError(f"{name}: positions can't be edited where rows have different ones", "a row at a time")
             known = every[0]
             stand = known if mask.time == time else known[passed : passed + 1]
-        if self.positions is None:
-            return torch.arange(time, device=value.device), stand, []
         beyond = [place for place in self.positions if place < 0 or (sight.whole and place not in known)]
         if beyond:
             raise InputError(f"{name} has {len(known)} positions, counted from 0, and {beyond[0]} is asked for")

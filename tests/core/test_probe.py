@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from regard.core.inputs import Inputs
 from regard.core.probe import Both, Edit, Record
 from regard.errors import InputError
 from regard.mixers.attention import MultiHeadAttention
@@ -132,6 +133,17 @@ def test_a_name_that_is_not_wanted_is_not_reported() -> None:
     record = Record("*.read_weights")
     model(TOKENS, probe=record)
     assert all(name.endswith("read_weights") for name in record)
+
+
+@torch.no_grad()
+def test_a_head_is_zeroed_in_rows_of_several_lengths_as_in_each_alone() -> None:
+    model = preset("gpt2", width=64, depth=2, heads=4, vocabulary=9).build().eval()
+    edit = Edit.zero("decoder.blocks.0.mix.context", head=1)
+    rows = [[1, 2, 3, 4], [5, 6]]
+    with model.watch(edit):
+        together = model(Inputs.pad(rows, 0))
+    for n, row in enumerate(rows):
+        torch.testing.assert_close(together[n, : len(row)], model(torch.tensor([row]), probe=edit)[0])
 
 
 @torch.no_grad()

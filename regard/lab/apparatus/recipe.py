@@ -7,10 +7,11 @@ from typing import Any
 
 
 def make_translation(
-    model: Mapping[str, Any], tokens: int, rate: float, test: int = 500, **train: Any
+    model: Mapping[str, Any], tokens: int, rate: float, test: int = 500, batch: int = 512, **train: Any
 ) -> dict[str, Any]:
     """Translate the built-in English into French, as the demo does: so many target tokens, each model in one order.
 
+    `batch`: tokens of a step; half as many are twice the steps, which a short training needs more than it needs speed.
     `train`: further settings of training, such as schedule or clip.
     """
     return {
@@ -24,7 +25,7 @@ def make_translation(
             "combinations": 0,
         },
         "tokenizer": {"pieces": "bpe", "vocabulary": 2000},
-        "batches": {"tokens": 512, "buckets": 40},
+        "batches": {"tokens": batch, "buckets": 40},
         "model": dict(model),
         "train": {
             "tokens": tokens,
