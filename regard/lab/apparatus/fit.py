@@ -10,7 +10,7 @@ import numpy as np
 from regard.errors import InputError
 from regard.tasks.measures import Numbers, average
 
-__all__ = ["Growth", "Line", "average", "fit_exponent", "fit_growth", "fit_line"]
+__all__ = ["FittedLine", "Growth", "average", "fit_exponent", "fit_growth", "fit_line"]
 
 Growth = Literal["O(1)", "O(log n)", "O(n)", "O(n²)"]
 CURVES: dict[Growth, Callable[[Numbers], Numbers]] = {"O(log n)": np.log2, "O(n)": np.positive, "O(n²)": np.square}
