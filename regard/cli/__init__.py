@@ -31,6 +31,7 @@ for name in (
     "retrieve",
     "evaluate",
     "report",
+    "compare",
     "align",
     "look",
     "inspect",

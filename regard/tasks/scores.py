@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class Portion(NamedTuple):
     key: str
     above: float
     below: float
+    real: int = 1  # how often it is in what was expected
 
 
 @dataclass(frozen=True)
@@ -126,34 +127,15 @@ def score_tags(
     )
 
 
-def score_texts(answers: Sequence[str], references: Sequence[str]) -> dict[str, Statistic]:
-    """BLEU and chrF of texts, by sacreBLEU's own counts and its own formulas."""
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
-    found = {}
-    for name, scorer in (("bleu", BLEU(force=True)), ("chrf", CHRF())):
-        rows = scorer._extract_corpus_statistics(list(answers), [list(references)])
-        found[name] = Statistic(
-            np.asarray(rows, np.float64), True, _make_value(scorer), signature=str(scorer.get_signature())
-        )
-    return found
-
-
-def _make_value(scorer: Any) -> Callable[[Numbers], Numbers]:
-    def value(sums: Numbers) -> Numbers:
-        return np.array([scorer._compute_score_from_stats(row.tolist()).score for row in sums])
-
-    return value
-
-
 def match_words(answers: Sequence[str], references: Sequence[str]) -> Portions:
     """The F1 of words: how many of an answer are in its reference, and the other way round (as compare-mt does)."""
     found = []
     for answer, reference in zip(answers, references, strict=True):
         here, there = Counter(cut_words(answer)), Counter(cut_words(reference))
         words = dict.fromkeys((*there, *here))
-        found.append([Portion(word, 2 * min(here[word], there[word]), here[word] + there[word]) for word in words])
+        found.append(
+            [Portion(word, 2 * min(here[word], there[word]), here[word] + there[word], there[word]) for word in words]
+        )
     return Portions("F1 of words", True, found)
 
 

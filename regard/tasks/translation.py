@@ -33,11 +33,12 @@ from regard.decode.pipeline import Pipeline
 from regard.decode.search import Search
 from regard.decode.translator import Translator
 from regard.errors import SpecError
+from regard.tasks.bleu import score_texts
 from regard.tasks.entropy import cross_entropy, losses
 from regard.tasks.example import Example
 from regard.tasks.measures import ratio
 from regard.tasks.metrics.metric import Metrics, MetricSpec, measure_all
-from regard.tasks.scores import SampleScores, count_words, match_words, score_texts, take_time
+from regard.tasks.scores import SampleScores, count_words, match_words, take_time
 from regard.tasks.significance import Statistic
 from regard.tasks.task import Pulse, Task, TaskSpec
 
@@ -139,8 +140,8 @@ class TranslationTaskSpec(TaskSpec):
     def score_samples(
         self, pipeline: Translator, samples: Sequence[Sample], pulse: Pulse = lambda: None
     ) -> SampleScores:
-        pairs = list_pairs(samples)
-        (texts, _), seconds = take_time(lambda: translate_pairs(pipeline, pairs, pipeline.search, pulse))
+        pairs, search = list_pairs(samples), pipeline.settings({})  # one search for all, that of `regard eval`
+        (texts, _), seconds = take_time(lambda: translate_pairs(pipeline, pairs, search, pulse))
         references = [target for _, target in pairs]
         statistics = self._score_texts(texts, references)
         right = [float(text == reference) for text, reference in zip(texts, references, strict=True)]
