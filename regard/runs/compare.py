@@ -56,7 +56,7 @@ class Contender:
     run: Run | None  # None: a model from elsewhere
     task: TaskSpec
     labels: frozenset[str]
-    tokenizer: str  # the digest of the one that it writes with; nothing where there are no words
+    tokenizer: str  # the digest of the one that it writes with, or what tells its tokens from others'
     scores: SampleScores
 
     @property
@@ -152,7 +152,7 @@ def ask(noun: str, label: str, files: Sequence[str], split: Split | None, pulse:
     samples: list[Sample] = read_samples(run, task, files, split)
     check(samples, task, bundle.lexicon, noun)
     scores = task.score_samples(pipeline, samples, pulse)
-    words = bundle.lexicon.tokenizers[1].digest if bundle.lexicon.words is not None else ""
+    words = bundle.lexicon.tokenizers[1].digest if bundle.lexicon.words is not None else scores.tokens
     labels = frozenset(bundle.lexicon.labels)
     return Contender(read_account(noun, label), run, task, labels, words, scores)
 
@@ -217,13 +217,12 @@ def choose_statistics(runs: Sequence[Contender]) -> tuple[dict[str, list[Statist
     if len({run.tokenizer for run in runs}) < 2:
         return found, []
     blind = [name for name, one in found.items() if one[0].per_token]
-    told = f"{', '.join(blind)}: left out, since these runs cut text into different tokens and it is counted a token."
+    told = f"{', '.join(blind)}: left out, since these runs have different tokens and it is counted a token."
     found = {name: one for name, one in found.items() if name not in blind}
     if not found:
         raise InputError(
-            f"{runs[0].label} and {runs[1].label} cut text into different tokens, and {', '.join(blind)} is counted "
-            "a token",
-            "runs with one tokenizer: tokenizer.like=RUN",
+            f"these runs have different tokens, and {', '.join(blind)} is counted a token",
+            "runs with one tokenizer (tokenizer.like), or with pictures in the same levels",
         )
     return found, [told] if blind else []
 

@@ -55,15 +55,29 @@ RUNS: dict[str, dict[str, Any]] = {
         "model": {"kind": "vit-tiny", **SMALL},
         "batches": {"rows": 16},
     },
+    "embedding": {"task": "embedding", "corpus": FIRST, "model": {"kind": "bert-tiny", **SMALL}},
+    "pixels": {
+        "task": {"kind": "pixels", "binarise": "threshold"},
+        "corpus": {"kind": "files", "train": str(HALVES), "split": {"validation": 0.2}},
+        "model": {"kind": "pixelcnn", "width": 8, "depth": 1},
+        "batches": {"rows": 16},
+    },
     "masking": {
         "task": {"kind": "masking", "context": 32},
         "corpus": FIRST,
         "model": {"kind": "bert-tiny", **SMALL},
     },
 }
+MEASURED = {
+    "translation": {"bleu", "chrf", "exact", "loss"},
+    "algorithm": {"exact", "loss"},
+    "regression": {"error"},
+    "embedding": {"found", "reciprocal_rank"},
+    "pixels": {"nats", "bits"},
+}
 
 
-def train(folder: Path, task: str, name: str, steps: int = 2, **changes: Any) -> str:
+def train(folder: Path, task: str, name: str, /, steps: int = 2, **changes: Any) -> str:
     """A small run."""
     usual = {"tokenizer": {"vocabulary": 200}, "batches": {"tokens": 256}, "train": {"steps": steps}, "device": "cpu"}
     file = folder / f"{name}.yaml"
@@ -94,10 +108,7 @@ def test_runs_of_a_task_are_compared_by_what_eval_measures(task: str, place: Pat
             assert values[n].low <= values[n].value <= values[n].high
             if name in measured:  # classification's loss is of comparisons alone
                 assert values[n].value == pytest.approx(measured[name], rel=1e-6, abs=1e-9)
-    assert set(found.measures) >= {
-        "translation": {"bleu", "chrf", "exact", "loss"},
-        "algorithm": {"exact", "loss"},
-    }.get(task, {"error"} if task == "regression" else {"accuracy", "macro_f1"})
+    assert set(found.measures) >= MEASURED.get(task, {"accuracy", "macro_f1"})
     assert {pair.verdict for pair in found.pairs} == {"no difference shown"}  # two seeds of one recipe
     assert {pair.doubt for pair in found.pairs} == {"one recipe with two seeds"}
     assert all({"parameters", "training speed", "answering"} <= costs.keys() <= COSTS.keys() for costs in found.costs)
@@ -152,6 +163,8 @@ def test_what_cannot_be_compared_is_refused_with_a_way_out(language: list[str], 
     masked = train(place, "masking", "masked")
     refuse([language[0], masked], "different tasks.*short learned language, masked learned masking")
     refuse([masked, train(place, "masking", "masked-2", seed=2)], "learned masking can't be compared yet")
+    drawn = [train(place, "pixels", f"levels-{n}", task={"kind": "pixels", "levels": n}) for n in (4, 8)]
+    refuse(drawn, "different tokens, and nats, bits is counted a token")
     others = train(place, "language", "other-test", corpus={**FIRST, "test": 20})
     refuse([language[0], others], "short and other-test kept different samples for test")
     refuse(language, "which", data=["test.txt"], split="test")
