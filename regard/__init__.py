@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from regard.lens.look import Look as Look
     from regard.lens.look import look as look
     from regard.models import preset as preset
+    from regard.runs.compare import compare as compare
     from regard.runs.convert import export as export
     from regard.runs.convert import save as save
     from regard.runs.load import load as load
@@ -61,6 +62,7 @@ SURFACE = {
     "Translator": "regard.decode.translator",
     "Writer": "regard.decode.writer",
     "beam_search": "regard.decode.search",
+    "compare": "regard.runs.compare",
     "export": "regard.runs.convert",
     "fit": "regard.runs.train",
     "generate": "regard.decode.continuation",

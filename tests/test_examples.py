@@ -19,6 +19,7 @@ FIRST = {"kind": "en-fr", "train": 60, "validation": 8, "test": 8, "level": "fir
 HALVES = Path(__file__).parent / "fixtures/pictures/halves.npz"
 RUNS: dict[str, dict[str, Any]] = {
     "en-fr": {"task": "translation", "corpus": FIRST, "model": {"kind": "transformer-tiny", **SMALL}},
+    "en-fr-2": {"task": "translation", "corpus": FIRST, "model": {"kind": "transformer-tiny", **SMALL}, "seed": 2},
     "text": {"task": {"kind": "language", "context": 32}, "corpus": FIRST, "model": {"kind": "decoder-tiny", **SMALL}},
     "masked": {"task": {"kind": "masking", "context": 32}, "corpus": FIRST, "model": {"kind": "bert-tiny", **SMALL}},
     "labels": {

@@ -32,6 +32,7 @@ for name in (
     "retrieve",
     "evaluate",
     "report",
+    "compare",
     "align",
     "look",
     "inspect",

@@ -99,15 +99,15 @@ class Account:
         }
 
 
-def insist_on_run(noun: str) -> None:
-    """Refuse what isn't a run; one that is damaged or half made is one."""
+def insist_on_run(noun: str, verb: str = "report") -> None:
+    """Refuse what isn't a run; one that is damaged or half made is one. `verb`: what was to be done with it."""
     folder = Path(split_noun(noun)[0])
     if is_run(folder) or (folder / PREPARING).is_file():
         return
     below = [path for path in sorted(folder.iterdir()) if is_run(path)] if folder.is_dir() else []
     if below:
         raise CheckpointError(
-            f"{folder}: not a run, but there are {len(below)} in it", f"regard report {quote(str(folder))}/*"
+            f"{folder}: not a run, but there are {len(below)} in it", f"regard {verb} {quote(str(folder))}/*"
         )
     raise no_run(folder)
 

@@ -19,6 +19,7 @@ from regard.data.prepared import Prepared
 from regard.data.sample import Sample
 from regard.decode.translator import Translator
 from regard.tasks.example import Example
+from regard.tasks.significance import Statistic
 from regard.tasks.translation import TranslationTask, TranslationTaskSpec
 
 
@@ -46,11 +47,19 @@ class AlgorithmTaskSpec(TranslationTaskSpec):
         """The share of problems of each size that are solved; answers have no BLEU."""
         seen, right = Counter[int](), Counter[int]()
         for sample, text in zip(samples, texts, strict=True):
-            size = int(sample.get("size", len(sample["source"].split())))
+            size = self._weigh(sample)
             seen[size] += 1
             right[size] += text == sample["target"]
         kept = {name: value for name, value in measures.items() if name not in ("bleu", "chrf", "signatures", "cut")}
         return kept | {"by_size": {size: right[size] / count for size, count in sorted(seen.items())}}
+
+    size_name: ClassVar[str] = "size of the problem"
+
+    def _weigh(self, sample: Sample) -> int:
+        return int(sample.get("size", len(sample["source"].split())))
+
+    def _score_texts(self, texts: Sequence[str], references: Sequence[str]) -> dict[str, Statistic]:
+        return {}  # an answer is right or not
 
     def _compare(self, sample: Sample, answer: str, note: str) -> Example:
         found = super()._compare(sample, answer, note)

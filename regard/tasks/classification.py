@@ -7,6 +7,8 @@ on predicting words beside (GPT-1's auxiliary loss; Radford et al. 2018).
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -35,6 +37,8 @@ from regard.errors import InputError, SpecError
 from regard.tasks.entropy import cross_entropy
 from regard.tasks.example import Example, format_share
 from regard.tasks.measures import measure_labels
+from regard.tasks.scores import SampleScores, count_labels, divide_labels, score_labels, take_time
+from regard.tasks.significance import Statistic
 from regard.tasks.task import Pulse, Task, TaskSpec, layer_of, one_stack
 from regard.tasks.verdict import Verdict, judge
 
@@ -122,22 +126,43 @@ class ClassificationTaskSpec(TaskSpec):
     ) -> Mapping[str, Any]:
         return pipeline.measure(samples, pulse)
 
+    def score_samples(
+        self, pipeline: Classifier, samples: Sequence[Sample], pulse: Pulse = lambda: None
+    ) -> SampleScores:
+        texts = [(sample["text"], sample.get("second", "")) for sample in samples]
+        verdicts, seconds = take_time(lambda: pipeline.classify_all(texts, pulse))
+        gold, guesses = [(sample["label"],) for sample in samples], [(verdict.label,) for verdict in verdicts]
+        shares = (verdict.probabilities[label] for verdict, (label,) in zip(verdicts, gold, strict=True))
+        loss = Statistic.mean([-math.log(max(share, 1e-30)) for share in shares], rising=False)
+        return SampleScores(
+            {**score_labels(gold, guesses, pipeline.lexicon.labels), "loss": loss},
+            [self._compare(*pair) for pair in zip(samples, verdicts, strict=True)],
+            telling="loss",
+            seconds=seconds,
+            sizes=[sum(len(text.split()) for text in pair) for pair in texts],
+            size_name="words of the text",
+            portions={"labels": divide_labels(gold, guesses)},
+        )
+
+    def count_training(self, prepared: Prepared) -> Mapping[str, Counter[str]]:
+        return {"labels": count_labels(prepared.columns["label"], prepared.lexicon.labels)}
+
     def make_sample(self, text: str) -> Sample:
         first, _, second = text.partition("\t")  # as `regard classify` takes a pair
         return {"text": first, "second": second} if second else {"text": first}
 
     def demonstrate(self, pipeline: Classifier, samples: Sequence[Sample]) -> list[Example]:
         texts = [(sample["text"], sample.get("second", "")) for sample in samples]
-        return [
-            Example(
-                tuple(text for text in pair if text),
-                (sample["label"],) if "label" in sample else (),
-                tuple(verdict.labels or [verdict.label]),
-                verdict.label == sample["label"] if "label" in sample else None,
-                "" if verdict.probability is None else format_share(verdict.probability),
-            )
-            for pair, sample, verdict in zip(texts, samples, pipeline.classify_all(texts), strict=True)
-        ]
+        return [self._compare(*pair) for pair in zip(samples, pipeline.classify_all(texts), strict=True)]
+
+    def _compare(self, sample: Sample, verdict: Verdict) -> Example:
+        return Example(
+            tuple(text for text in (sample["text"], sample.get("second", "")) if text),
+            (sample["label"],) if "label" in sample else (),
+            tuple(verdict.labels or [verdict.label]),
+            verdict.label == sample["label"] if "label" in sample else None,
+            "" if verdict.probability is None else format_share(verdict.probability),
+        )
 
 
 @dataclass

@@ -31,6 +31,8 @@ from regard.decode.reading import Reading, Strip
 from regard.errors import InputError
 from regard.tasks.example import Example
 from regard.tasks.measures import ratio
+from regard.tasks.scores import SampleScores, take_time
+from regard.tasks.significance import Statistic
 from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
 from regard.tasks.vector import Recipe, unit
 
@@ -77,6 +79,22 @@ class EmbeddingTaskSpec(TaskSpec):
 
     def measure(self, pipeline: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return match_pairs(pipeline, samples, pulse)
+
+    def score_samples(self, pipeline: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> SampleScores:
+        ranks, seconds = take_time(lambda: rank_pairs(pipeline, samples, pulse).double())
+        examples = [
+            Example((sample["source"],), (sample["target"],), (f"rank {rank:.0f}",), rank == 1)
+            for sample, rank in zip(samples, ranks.tolist(), strict=True)
+        ]
+        statistics = {
+            "found": Statistic.mean((ranks == 1).double().tolist(), rising=True),
+            "reciprocal_rank": Statistic.mean((1 / ranks).tolist(), rising=True),
+        }
+        sizes = [len(sample["source"].split()) for sample in samples]
+        name = "words of the source"
+        return SampleScores(
+            statistics, examples, telling="reciprocal_rank", seconds=seconds, sizes=sizes, size_name=name
+        )
 
     def make_sample(self, text: str) -> Sample:
         return {"source": text}
@@ -141,12 +159,17 @@ def pool_states(model: Model, inputs: Inputs) -> Tensor:
     return Recipe().vector(model.features(inputs), inputs.real)
 
 
-def match_pairs(embedder: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
-    """How often a source finds its target first among all of them, and the mean of 1 / rank."""
+def rank_pairs(embedder: Embedder, samples: Sequence[Sample], pulse: Pulse) -> Tensor:
+    """The place of each target among all of them, nearest to its source first; those as near count against it."""
     sources = unit(embedder.embed([sample["source"] for sample in samples], pulse))
     targets = unit(embedder.embed([sample["target"] for sample in samples], pulse))
     cosines = sources @ targets.T
-    ranks = (cosines >= cosines.diagonal()[:, None]).sum(1)  # its own among them; those as near count against it
+    return (cosines >= cosines.diagonal()[:, None]).sum(1)
+
+
+def match_pairs(embedder: Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
+    """How often a source finds its target first among all of them, and the mean of 1 / rank."""
+    ranks = rank_pairs(embedder, samples, pulse)
     first, low, high = ratio((ranks == 1).double().tolist(), [1] * len(samples))
     mean = float((1 / ranks.double()).mean())
     return {"found": first, "found_low": low, "found_high": high, "reciprocal_rank": mean, "pairs": len(samples)}

@@ -6,6 +6,7 @@ in proportion, so the loss is that of a distribution over classes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +38,9 @@ from regard.decode.pipeline import Pipeline, refuse_target
 from regard.decode.reading import Pictured, Reading, Strip
 from regard.errors import SpecError
 from regard.tasks.example import Example, format_share
-from regard.tasks.measures import measure_labels, measure_probabilities
+from regard.tasks.measures import Numbers, measure_labels, measure_probabilities
 from regard.tasks.picture import PictureTask, PictureTaskSpec, insist_on_canvas, read_given
+from regard.tasks.scores import SampleScores, count_labels, divide_labels, score_labels, score_shares, take_time
 from regard.tasks.task import Pulse, one_stack
 from regard.tasks.verdict import Verdict, judge
 
@@ -104,6 +106,24 @@ class ImageTaskSpec(PictureTaskSpec):
         self, pipeline: ImageClassifier, samples: Sequence[Sample], pulse: Pulse = lambda: None
     ) -> Mapping[str, Any]:
         return pipeline.measure(samples, pulse)
+
+    def score_samples(
+        self, pipeline: ImageClassifier, samples: Sequence[Sample], pulse: Pulse = lambda: None
+    ) -> SampleScores:
+        (numbers, logs), seconds = take_time(lambda: pipeline.judge_all(samples, pulse))
+        labels = pipeline.lexicon.labels
+        gold, guesses = [(sample["label"],) for sample in samples], [(labels[n],) for n in logs.argmax(1)]
+        sure = [format_share(share) for share in np.exp(logs.max(1)).tolist()]
+        examples = [
+            Example((str(sample.get("place", f"picture {n + 1}")),), wanted, guess, guess == wanted, sure[n])
+            for n, (sample, wanted, guess) in enumerate(zip(samples, gold, guesses, strict=True))
+        ]
+        statistics = score_labels(gold, guesses, labels) | score_shares(numbers, logs)
+        portions = {"labels": divide_labels(gold, guesses)}
+        return SampleScores(statistics, examples, telling="loss", seconds=seconds, portions=portions)
+
+    def count_training(self, prepared: Prepared) -> Mapping[str, Counter[str]]:
+        return {"labels": count_labels(prepared.columns["label"], prepared.lexicon.labels)}
 
     def make_sample(self, text: str) -> Sample:
         return {"picture": text, "place": text}  # the path of a file, which is read when it is asked about
@@ -232,12 +252,16 @@ class ImageClassifier(Pipeline):
             pictured=Pictured(seen, grid, "target") if canvas.dtype == "uint8" else None,
         )
 
-    def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
-        """Every measure on samples with their labels."""
+    def judge_all(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> tuple[list[int], Numbers]:
+        """The number of each sample's own label, and how likely each label is: logarithms, (rows, labels)."""
         numbers = {label: number for number, label in enumerate(self.lexicon.labels)}
         gold = [numbers[sample["label"]] for sample in samples]
         scores = self._score([sample["picture"] for sample in samples], pulse=pulse)
-        logs = torch.cat(list(scores)).double().log_softmax(-1).numpy()
+        return gold, torch.cat(list(scores)).double().log_softmax(-1).numpy()
+
+    def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
+        """Every measure on samples with their labels."""
+        gold, logs = self.judge_all(samples, pulse)
         found = measure_labels(gold, logs.argmax(1).tolist(), self.lexicon.labels)
         plain = {name: value for name, value in found.items() if not isinstance(value, dict)}
         return plain | measure_probabilities(gold, logs) | {name: found[name] for name in ("labels", "confusion")}

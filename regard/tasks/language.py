@@ -12,11 +12,13 @@ whatever the tokens are. With `carry`, the text is read in one go instead.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,7 +27,7 @@ from regard.core.model import Model, ModelSpec
 from regard.core.padding import Padding
 from regard.core.spec import Rate, Size
 from regard.core.state import Progress
-from regard.data.batches import BatchSpec, pad_rows
+from regard.data.batches import BatchSpec
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
@@ -37,13 +39,14 @@ from regard.decode.writer import USUAL, Writer
 from regard.errors import SpecError
 from regard.tasks.documents import DocumentTaskSpec, Span, fits, full_rows, lengths
 from regard.tasks.embedding import Embedder
-from regard.tasks.entropy import cross_entropy, losses
+from regard.tasks.entropy import cross_entropy
 from regard.tasks.example import Example, open_text
-from regard.tasks.measures import ratio
+from regard.tasks.measures import Numbers, ratio
+from regard.tasks.passage import score_passages
+from regard.tasks.scores import SampleScores, count_words, take_time
 from regard.tasks.task import Place, Pulse, Task, one_stack
+from regard.tasks.window import read_on, read_windows
 
-WINDOWS = 16_384  # tokens that are evaluated at once
-ROWS = 32  # documents that are read side by side
 WRITTEN = 60  # tokens that an example is written on by
 
 
@@ -104,6 +107,18 @@ class LanguageTaskSpec(DocumentTaskSpec):
         self, pipeline: Writer | Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None
     ) -> Mapping[str, Any]:
         return assess(pipeline.model, pipeline.tokenizer, samples, self, pulse)
+
+    @torch.no_grad()
+    def score_samples(
+        self, pipeline: Writer | Embedder, samples: Sequence[Sample], pulse: Pulse = lambda: None
+    ) -> SampleScores:
+        model, tokenizer, texts = pipeline.model, pipeline.tokenizer, [str(sample["text"]) for sample in samples]
+        rows = [[tokenizer.begin, *row, tokenizer.end] for row in tokenizer.encode(texts)]
+        found, seconds = take_time(lambda: lose_documents(model, rows, self, tokenizer.pad, pulse))
+        return score_passages(texts, tokenizer, [np.concatenate(pieces) for pieces in found], seconds)
+
+    def count_training(self, prepared: Prepared) -> Mapping[str, Counter[str]]:
+        return {"words": count_words(prepared.columns["text"], prepared.lexicon.tokenizer)}
 
     def demonstrate(self, pipeline: Writer | Embedder, samples: Sequence[Sample]) -> list[Example]:
         if not isinstance(pipeline, Writer):  # what reads both ways can't write on
@@ -303,7 +318,8 @@ def assess(
     """Every measure of a language model on whole documents."""
     texts = [str(sample["text"]) for sample in samples]
     rows = [[tokenizer.begin, *row, tokenizer.end] for row in tokenizer.encode(texts)]
-    sums, counts = (score_stream if spec.carry else score_windows)(model, rows, spec, tokenizer.pad, pulse)
+    found = [piece for pieces in lose_documents(model, rows, spec, tokenizer.pad, pulse) for piece in pieces]
+    sums, counts = [float(piece.sum()) for piece in found], [len(piece) for piece in found]
     loss = ratio(sums, counts)
     size = sum(len(text.encode()) for text in texts)
     return loss.named("loss") | {
@@ -314,86 +330,10 @@ def assess(
     }
 
 
-Sums = tuple[list[float], list[int]]  # of nats, and of predictions, by stretch of text
-
-
-def score_windows(model: Model, rows: Sequence[Sequence[int]], spec: LanguageTaskSpec, pad: int, pulse: Pulse) -> Sums:
-    """Every prediction once, in windows that overlap."""
-    views = [(n, view) for n, row in enumerate(rows) for view in windows(len(row) - 1, spec.context, spec.step)]
-    sums, counts = [0.0] * len(views), [view.last - view.scored for _, view in views]
-    order = sorted(range(len(views)), key=lambda n: views[n][1].last - views[n][1].first)
-    for group in group_windows(order, [view.last - view.first for _, view in views]):
-        pulse()
-        cut = [rows[views[n][0]][views[n][1].first : views[n][1].last + 1] for n in group]
-        for n, value in zip(group, score_rows(model, cut, [counts[n] for n in group], pad), strict=True):
-            sums[n] = value
-    return sums, counts
-
-
-def score_stream(model: Model, rows: Sequence[Sequence[int]], spec: LanguageTaskSpec, pad: int, pulse: Pulse) -> Sums:
-    """Every prediction once, in one reading with the state carried on."""
-    order = sorted(range(len(rows)), key=lambda n: len(rows[n]))
-    sums, counts = list[float](), list[int]()
-    for first in range(0, len(order), ROWS):
-        group = [rows[n] for n in order[first : first + ROWS]]
-        state = model.start(len(group))
-        for begin in range(0, len(group[-1]) - 1, 4 * spec.context):
-            pulse()
-            going = [n for n, row in enumerate(group) if begin < len(row) - 1]
-            if len(going) < len(group):
-                group = [group[n] for n in going]
-                state = state.select(torch.tensor(going, device=model.device))
-            cut = [row[begin : begin + 4 * spec.context + 1] for row in group]
-            inputs = Inputs.pad([row[:-1] for row in cut], pad).to(model.device)
-            targets = [token for row in cut for token in row[1:]]
-            features = model.advance(inputs, state)
-            lost = losses(model.scored(features[inputs.real]), torch.tensor(targets, device=model.device))
-            sizes = [len(row) - 1 for row in cut]
-            sums += [float(part.sum()) for part in lost.split(sizes)]
-            counts += sizes
-    return sums, counts
-
-
-@dataclass(frozen=True)
-class Window:
-    """Inputs `first` to `last`, of which the predictions from `scored` on count."""
-
-    first: int
-    last: int
-    scored: int
-
-
-def windows(size: int, context: int, stride: int) -> Iterator[Window]:
-    """Windows over so many predictions, such that each counts once."""
-    first = done = 0
-    while done < size:
-        last = min(size, first + context)
-        yield Window(first, last, done)
-        done = last
-        first = max(0, min(first + stride, size))
-
-
-def group_windows(order: Sequence[int], sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Windows in ascending length, as many as are evaluated at once."""
-    group: list[int] = []
-    for n in order:
-        if group and (len(group) + 1) * sizes[n] > WINDOWS:
-            yield group
-            group = []
-        group.append(n)
-    if group:
-        yield group
-
-
-def score_rows(model: Model, rows: Sequence[Sequence[int]], counts: Sequence[int], pad: int) -> list[float]:
-    """The sum over the last predictions of each row, in nats."""
-    device = model.device
-    inputs = Inputs.pad([row[:-1] for row in rows], pad)
-    targets, valid = pad_rows([row[1:] for row in rows], pad)
-    index = torch.arange(valid.shape[1])[None]
-    keep = valid & (index >= (valid.sum(1) - torch.tensor(counts))[:, None])
-    factors = model.factors(inputs.to(device), keep.to(device))
-    wanted = targets.to(device)[keep.to(device)]
-    if factors.vectors.dim() > 2:
-        factors = factors.only(0)
-    return [float(part.sum()) for part in losses(factors, wanted).split(list(counts))]
+def lose_documents(
+    model: Model, rows: Sequence[Sequence[int]], spec: LanguageTaskSpec, pad: int, pulse: Pulse
+) -> list[list[Numbers]]:
+    """The loss of every prediction of each document, in nats, in the pieces that it was read in."""
+    if spec.carry:
+        return read_on(model, rows, 4 * spec.context, pad, pulse)
+    return read_windows(model, rows, spec.context, spec.step, pad, pulse)

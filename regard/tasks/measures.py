@@ -81,6 +81,17 @@ def measure_probabilities(gold: Sequence[int], logs: Numbers, seed: int = 0) -> 
     `loss`: nats, of the right label; `top5`: the share whose right label is among the five likeliest; `calibration`:
     the expected calibration error (Naeini et al. 2015), how far certainty is from accuracy, in fifteen bins.
     """
+    table = tabulate_probabilities(gold, logs)
+    drawn, whole = resample(np.arange(len(table)), table, seed) / len(table), table.mean(0, keepdims=True)
+    return {
+        **enclose(whole[:, 0], drawn[:, 0]).named("loss"),
+        **enclose(whole[:, 1], drawn[:, 1]).named("top5"),
+        **enclose(np.abs(whole[:, 2:]).sum(1), np.abs(drawn[:, 2:]).sum(1)).named("calibration"),
+    }
+
+
+def tabulate_probabilities(gold: Sequence[int], logs: Numbers) -> Numbers:
+    """A row for each: its loss, whether its label is among the first five, and its gap in its bin of certainty."""
     truth, rows = np.asarray(gold, np.int64), np.arange(len(gold))
     if logs.shape[:1] != truth.shape or not len(truth):
         raise InputError(f"{len(truth)} gold labels and {len(logs)} guesses: there must be a guess for each")
@@ -90,13 +101,7 @@ def measure_probabilities(gold: Sequence[int], logs: Numbers, seed: int = 0) -> 
     certain, sure = np.exp(logs.max(1)), logs.argmax(1) == truth
     gaps = np.zeros((len(truth), BINS))
     gaps[rows, np.minimum((certain * BINS).astype(np.int64), BINS - 1)] = certain - sure
-    table = np.concatenate((-right[:, None], (places < 5)[:, None], gaps), 1)
-    drawn, whole = resample(rows, table, seed) / len(truth), table.mean(0, keepdims=True)
-    return {
-        **enclose(whole[:, 0], drawn[:, 0]).named("loss"),
-        **enclose(whole[:, 1], drawn[:, 1]).named("top5"),
-        **enclose(np.abs(whole[:, 2:]).sum(1), np.abs(drawn[:, 2:]).sum(1)).named("calibration"),
-    }
+    return np.concatenate((-right[:, None], (places < 5)[:, None], gaps), 1)
 
 
 def average(values: Sequence[float]) -> Measure:
@@ -201,15 +206,16 @@ def _group(gold: Codes, guesses: Codes, labels: int, groups: Sequence[int] | Non
     """What is drawn in a resample, and its tallies: (rows, 3, labels) of right, real and guessed ones."""
     if groups is None:
         pairs, units = np.unique(gold * labels + guesses, return_inverse=True)
-        return units, _tallies(np.arange(len(pairs)), pairs // labels, pairs % labels, labels)
+        return units, tally_labels(np.arange(len(pairs)), pairs // labels, pairs % labels, labels, len(pairs))
     if len(groups) != len(gold):
         raise InputError(f"{len(groups)} groups for {len(gold)} labels: there must be one for each")
     present, codes = np.unique(np.asarray(groups, np.int64), return_inverse=True)
-    return np.arange(len(present)), _tallies(codes, gold, guesses, labels)
+    return np.arange(len(present)), tally_labels(codes, gold, guesses, labels, len(present))
 
 
-def _tallies(rows: Codes, gold: Codes, guesses: Codes, labels: int) -> Numbers:
-    size = (int(rows.max()) + 1) * labels
+def tally_labels(rows: Codes, gold: Codes, guesses: Codes, labels: int, count: int) -> Numbers:
+    """How many of each label are right, are real and were guessed, by row: (count, 3, labels)."""
+    size = count * labels
     right = gold == guesses
     kinds = (rows[right], gold[right]), (rows, gold), (rows, guesses)
     counted = [np.bincount(row * labels + label, minlength=size).reshape(-1, labels) for row, label in kinds]

@@ -33,8 +33,11 @@ from regard.decode.painter import Painter, shift
 from regard.decode.pipeline import Pipeline
 from regard.errors import CheckpointError, SpecError
 from regard.tasks.entropy import cross_entropy
+from regard.tasks.example import Example
 from regard.tasks.measures import Measure, ratio
 from regard.tasks.picture import PictureTask, PictureTaskSpec, insist_on_canvas
+from regard.tasks.scores import SampleScores, take_time
+from regard.tasks.significance import Statistic
 from regard.tasks.task import Pulse, one_stack
 
 Levels = Annotated[int, Field(strict=True, ge=2, le=256)]
@@ -133,6 +136,21 @@ class PixelTaskSpec(PictureTaskSpec):
 
     def measure(self, pipeline: Painter, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return assess(pipeline, samples, pulse)
+
+    def score_samples(self, pipeline: Painter, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> SampleScores:
+        pictures = [sample["picture"] for sample in samples]
+        nats, seconds = take_time(lambda: pipeline.score_all(pictures, lambda _: pulse()))
+        sizes = [pipeline.coder.length] * len(samples)
+        examples = [
+            Example((str(sample.get("place", f"picture {n + 1}")),), (), (f"{value:.2f} nats",))
+            for n, (sample, value) in enumerate(zip(samples, nats.tolist(), strict=True))
+        ]
+        statistics = {
+            "nats": Statistic.mean(nats, rising=False, per_token=True),
+            "bits": Statistic.mean(nats / math.log(2), sizes, rising=False, per_token=True),
+        }
+        tokens = f"{self.level_count} levels, {self.binarise}"  # the same pictures in other levels are other data
+        return SampleScores(statistics, examples, telling="nats", seconds=seconds, tokens=tokens)
 
 
 def assess(painter: Painter, samples: Sequence[Sample], pulse: Pulse) -> dict[str, Any]:

@@ -26,6 +26,8 @@ from regard.data.sample import Form, Sample
 from regard.decode.pipeline import Pipeline
 from regard.tasks.example import Example
 from regard.tasks.measures import ratio
+from regard.tasks.scores import SampleScores, take_time
+from regard.tasks.significance import Statistic
 from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
 
 UNIT = 10_000  # numbers are kept as whole ten-thousandths
@@ -76,16 +78,30 @@ class RegressionTaskSpec(TaskSpec):
     def measure(self, pipeline: Regressor, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return pipeline.measure(samples, pulse)
 
+    def score_samples(
+        self, pipeline: Regressor, samples: Sequence[Sample], pulse: Pulse = lambda: None
+    ) -> SampleScores:
+        answers, seconds = take_time(lambda: pipeline.predict_all(samples, pulse))
+        pairs = list(zip(samples, answers, strict=True))
+        errors = [(answer - float(sample["target"])) ** 2 for sample, answer in pairs]
+        return SampleScores(
+            {"error": Statistic.mean(errors, rising=False)},
+            [self._compare(*pair) for pair in pairs],
+            telling="error",
+            seconds=seconds,
+            sizes=[len(sample["values"]) for sample in samples],
+            size_name="numbers of the series",
+        )
+
     def demonstrate(self, pipeline: Regressor, samples: Sequence[Sample]) -> list[Example]:
-        found = []
-        for sample in samples:
-            values, marks, wanted = sample["values"], sample["marks"], float(sample["target"])
-            marked = [f"{value:.4f}" for value, mark in zip(values, marks, strict=True) if mark]
-            answer = pipeline.predict(values, marks)
-            given = f"{len(values)} numbers, of which are marked: {', '.join(marked) or 'none'}"
-            note = f"off by {abs(answer - wanted):.4f}"
-            found.append(Example((given,), (f"{wanted:.4f}",), (f"{answer:.4f}",), note=note))
-        return found
+        return [self._compare(sample, pipeline.predict(sample["values"], sample["marks"])) for sample in samples]
+
+    def _compare(self, sample: Sample, answer: float) -> Example:
+        values, marks, wanted = sample["values"], sample["marks"], float(sample["target"])
+        marked = [f"{value:.4f}" for value, mark in zip(values, marks, strict=True) if mark]
+        given = f"{len(values)} numbers, of which are marked: {', '.join(marked) or 'none'}"
+        note = f"off by {abs(answer - wanted):.4f}"
+        return Example((given,), (f"{wanted:.4f}",), (f"{answer:.4f}",), note=note)
 
 
 @dataclass
@@ -148,20 +164,25 @@ class Regressor(Pipeline):
         return float(guess(self.model, collect([values], [marks], [0.0]))[0])
 
     @torch.no_grad()
-    def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
-        """The mean squared error, over all series and over those of each length."""
-        errors: dict[int, float] = {}
+    def predict_all(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> list[float]:
+        """The numbers that the series of samples come to."""
+        found: dict[int, float] = {}
         order = sorted(range(len(samples)), key=lambda n: len(samples[n]["values"]))
         for first in range(0, len(order), ROWS):
             pulse()
             group = [samples[n] for n in order[first : first + ROWS]]
             columns = ([sample[name] for sample in group] for name in ("values", "marks", "target"))
             batch = collect(*columns)
-            found = (guess(self.model, batch).float().cpu() - batch.targets).square().tolist()
-            errors |= dict(zip(order[first : first + ROWS], found, strict=True))
+            found |= dict(zip(order[first : first + ROWS], guess(self.model, batch).tolist(), strict=True))
+        return [found[n] for n in range(len(samples))]
+
+    def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
+        """The mean squared error, over all series and over those of each length."""
+        answers = self.predict_all(samples, pulse)
+        errors = [(answer - sample["target"]) ** 2 for answer, sample in zip(answers, samples, strict=True)]
         by_size: dict[int, list[float]] = {}
-        for n, error in sorted(errors.items()):
-            by_size.setdefault(len(samples[n]["values"]), []).append(error)
+        for sample, error in zip(samples, errors, strict=True):
+            by_size.setdefault(len(sample["values"]), []).append(error)
         told = {size: sum(values) / len(values) for size, values in sorted(by_size.items())}
-        whole = ratio([errors[n] for n in range(len(samples))], [1] * len(samples))
+        whole = ratio(errors, [1] * len(samples))
         return whole.named("error") | {"series": len(samples), "error_by_size": told}

@@ -7,6 +7,7 @@ of its letters, so that a word which training never saw still says something by 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -35,6 +36,7 @@ from regard.decode.reading import Reading, Strip
 from regard.errors import InputError
 from regard.tasks.example import Example
 from regard.tasks.measures import measure_labels
+from regard.tasks.scores import SampleScores, count_labels, count_words, score_tags, take_time
 from regard.tasks.task import Pulse, Task, TaskSpec, layer_of, one_stack
 
 ROWS = 64  # sentences that are read together
@@ -153,6 +155,15 @@ class TaggingTaskSpec(TaskSpec):
     def measure(self, pipeline: Tagger, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return pipeline.measure(samples, pulse)
 
+    def score_samples(self, pipeline: Tagger, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> SampleScores:
+        sentences = [sample["words"] for sample in samples]
+        tags, seconds = take_time(lambda: pipeline.tag_all(sentences, pulse))
+        return score_tags(samples, tags, pipeline.lexicon.labels, seconds)
+
+    def count_training(self, prepared: Prepared) -> Mapping[str, Counter[str]]:
+        words = count_words(prepared.columns["text"], prepared.lexicon.tokenizer)
+        return {"tags": count_labels(prepared.columns["tags"], prepared.lexicon.labels), "words": words}
+
     def make_sample(self, text: str) -> Sample:
         return {"words": Tagger.cut_words(text)}
 
@@ -262,7 +273,7 @@ class TaggingTask(Task[TaggingBatch]):
         return len(batch.tags)
 
     def loss(self, model: Model, batch: TaggingBatch) -> Tensor:
-        logits, tags = score_tags(model, batch), batch.tags.to(model.device)
+        logits, tags = weigh_tags(model, batch), batch.tags.to(model.device)
         return F.cross_entropy(logits, tags, reduction="sum", label_smoothing=self.spec.smoothing)
 
     def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
@@ -281,7 +292,7 @@ def words_of(letters: Sequence[int]) -> list[list[int]]:
     return words[:-1]
 
 
-def score_tags(model: Model, batch: TaggingBatch) -> Tensor:
+def weigh_tags(model: Model, batch: TaggingBatch) -> Tensor:
     """The scores of each word's tags: (words, tags)."""
     logits: Tensor = model(batch.inputs.to(model.device))
     return logits.flatten(0, 1)[batch.first.to(model.device)]
@@ -336,7 +347,7 @@ class Tagger(Pipeline):
             pulse()
             group = order[begin : begin + ROWS]
             try:
-                best = score_tags(self.model, collect([rows[n] for n in group], tokenizer, frame)).argmax(-1)
+                best = weigh_tags(self.model, collect([rows[n] for n in group], tokenizer, frame)).argmax(-1)
             except InputError as error:
                 raise InputError(
                     f"a sentence of {len(rows[group[-1]].tokens)} tokens: {error.message}", error.hint

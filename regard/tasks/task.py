@@ -5,6 +5,7 @@ evaluation.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -27,6 +28,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.decode.pipeline import Pipeline
 from regard.errors import InputError, SpecError
 from regard.tasks.example import Example
+from regard.tasks.scores import SampleScores
 
 B = TypeVar("B")
 Pulse = Callable[[], None]  # called now and then in long work; it may raise to end it
@@ -118,6 +120,16 @@ class TaskSpec(Spec):
     def measure(self, pipeline: Any, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         """Every measure of a trained model on samples that it hasn't seen, with intervals."""
         raise NotImplementedError
+
+    def score_samples(self, pipeline: Any, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> SampleScores:
+        """What each answer of a trained model is worth by itself, for comparisons with other models."""
+        raise InputError(
+            f"runs that learned {self.kind} can't be compared yet", "regard eval RUN measures each of them"
+        )
+
+    def count_training(self, prepared: Prepared) -> Mapping[str, Counter[str]]:
+        """How often training saw each word or label, by what `score_samples` calls them."""
+        return {}
 
     def make_sample(self, text: str) -> Sample:
         """A sample of a text that a user typed: all that a model is given, and nothing that it should answer."""

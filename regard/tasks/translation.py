@@ -6,7 +6,7 @@ then sacreBLEU and chrF with their signatures, and the share of sentences that a
 
 from __future__ import annotations
 
-import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -33,10 +33,13 @@ from regard.decode.pipeline import Pipeline
 from regard.decode.search import Search
 from regard.decode.translator import Translator
 from regard.errors import SpecError
+from regard.tasks.bleu import score_texts
 from regard.tasks.entropy import cross_entropy, losses
 from regard.tasks.example import Example
-from regard.tasks.measures import Measure, ratio
+from regard.tasks.measures import ratio
 from regard.tasks.metrics.metric import Metrics, MetricSpec, measure_all
+from regard.tasks.scores import SampleScores, count_words, match_words, take_time
+from regard.tasks.significance import Statistic
 from regard.tasks.task import Pulse, Task, TaskSpec
 
 
@@ -133,6 +136,40 @@ class TranslationTaskSpec(TaskSpec):
     ) -> Mapping[str, Any]:
         measures, texts = evaluate_translator(pipeline, list_pairs(samples), metrics=self.metrics, pulse=pulse)
         return self.report_measures(measures, samples, texts)
+
+    def score_samples(
+        self, pipeline: Translator, samples: Sequence[Sample], pulse: Pulse = lambda: None
+    ) -> SampleScores:
+        pairs, search = list_pairs(samples), pipeline.settings({})  # one search for all, that of `regard eval`
+        (texts, _), seconds = take_time(lambda: translate_pairs(pipeline, pairs, search, pulse))
+        references = [target for _, target in pairs]
+        statistics = self._score_texts(texts, references)
+        right = [float(text == reference) for text, reference in zip(texts, references, strict=True)]
+        statistics["exact"] = Statistic.mean(right, rising=True)
+        if isinstance(pipeline.model, Model):
+            sums, counts = sum_losses(pipeline.model, pipeline, pairs, pulse)
+            statistics["loss"] = Statistic.mean(sums, counts, rising=False, per_token=True)
+        return SampleScores(
+            statistics,
+            [self._compare(sample, text, "") for sample, text in zip(samples, texts, strict=True)],
+            telling="chrf" if "chrf" in statistics else "exact",
+            seconds=seconds,
+            written=sum(len(row) + 1 for row in pipeline.target.encode(texts)),  # with the end of each
+            sizes=[self._weigh(sample) for sample in samples],
+            size_name=self.size_name,
+            portions={"words": match_words(texts, references)},
+        )
+
+    size_name: ClassVar[str] = "words of the source"  # what lengths of samples are counted in
+
+    def _weigh(self, sample: Sample) -> int:
+        return len(sample["source"].split())
+
+    def _score_texts(self, texts: Sequence[str], references: Sequence[str]) -> dict[str, Statistic]:
+        return score_texts(texts, references)
+
+    def count_training(self, prepared: Prepared) -> Mapping[str, Counter[str]]:
+        return {"words": count_words(prepared.columns["target"], prepared.lexicon.tokenizers[1])}
 
     def make_sample(self, text: str) -> Sample:
         return {"source": text}
@@ -259,10 +296,19 @@ def evaluate_translator(
     """Every measure of a translator on pairs of texts, and its translations."""
     measures: dict[str, Any] = {}
     if isinstance(translator.model, Model):
-        nats = likelihood(translator.model, translator, pairs, pulse)
+        nats = ratio(*sum_losses(translator.model, translator, pairs, pulse))
         measures = nats.named("loss") | nats.exponential().named("perplexity")
     settings = translator.search if settings is None else settings  # as it is validated while it learns
-    began = time.perf_counter()
+    (texts, cut), seconds = take_time(lambda: translate_pairs(translator, pairs, settings, pulse))
+    references = [target for _, target in pairs]
+    measures |= measure_all(metrics, texts, references, vars(score(texts, references)))
+    return measures | {"cut": cut, "decoding_seconds": seconds}, texts
+
+
+def translate_pairs(
+    translator: Translator, pairs: Sequence[Pair], settings: Search, pulse: Pulse
+) -> tuple[list[str], int]:
+    """The translation of each source, and how many of them were cut by a limit."""
     by_length = sorted(range(len(pairs)), key=lambda n: len(pairs[n][0]))
     found: dict[int, str] = {}
     cut = 0
@@ -272,29 +318,28 @@ def evaluate_translator(
         answers = [best[0] for best in translator.translate_all([pairs[n][0] for n in group], settings)]
         found |= {n: answer.text for n, answer in zip(group, answers, strict=True)}
         cut += sum(answer.cut is not None for answer in answers)
-    seconds = time.perf_counter() - began
-    texts = [found[n] for n in range(len(pairs))]
-    references = [target for _, target in pairs]
-    measures |= measure_all(metrics, texts, references, vars(score(texts, references)))
-    return measures | {"cut": cut, "decoding_seconds": seconds}, texts
+    return [found[n] for n in range(len(pairs))], cut
 
 
 @torch.no_grad()
-def likelihood(network: Model, translator: Translator, pairs: Sequence[Pair], pulse: Pulse) -> Measure:
-    """The mean cross-entropy of the references, in nats a token, without smoothing."""
+def sum_losses(
+    network: Model, translator: Translator, pairs: Sequence[Pair], pulse: Pulse
+) -> tuple[list[float], list[int]]:
+    """The cross-entropy of each reference in nats, without smoothing, and how many tokens it has."""
     source, target = translator.source, translator.target
     sources, targets = source.encode([pair[0] for pair in pairs]), target.encode([pair[1] for pair in pairs])
     order = sorted(range(len(pairs)), key=lambda n: len(targets[n]))
-    sums, counts = list[float](), list[int]()
+    sums, counts = [0.0] * len(pairs), [0] * len(pairs)
     for first in range(0, len(order), 64):
         pulse()
         group = order[first : first + 64]
         rows = [sources[n] for n in group], [targets[n] for n in group]
         batch = make_batch(*rows, source.pad, target.begin, target.end, source.frame if translator.foreign else None)
         found = predict(network, batch, target)
-        sums += [float(part.sum()) for part in losses(found.factors, found.targets).split(found.sizes)]
-        counts += found.sizes
-    return ratio(sums, counts)
+        lost = losses(found.factors, found.targets).split(found.sizes)
+        for n, part, size in zip(group, lost, found.sizes, strict=True):
+            sums[n], counts[n] = float(part.sum()), size
+    return sums, counts
 
 
 def score(texts: Sequence[str], references: Sequence[str]) -> Scores:

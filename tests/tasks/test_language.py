@@ -19,7 +19,8 @@ from regard.data.prepared import Prepared
 from regard.data.tokenizer import TokenizerSpec
 from regard.models import preset
 from regard.tasks.documents import Span, pack
-from regard.tasks.language import LanguageBatch, LanguageTask, LanguageTaskSpec, assess, chunks, divide, windows
+from regard.tasks.language import LanguageBatch, LanguageTask, LanguageTaskSpec, assess, chunks, divide
+from regard.tasks.window import windows
 from regard.train.costs import Costs
 from regard.train.optimizer import AdamW
 from regard.train.schedule import Constant
