@@ -39,7 +39,7 @@ MODELS: dict[str, dict[str, Any]] = {
 RATES = {"RNN": 0.001, "LSTM": 0.004, "Mamba": 0.004, "attention": 0.004}
 
 
-class Context(Experiment):
+class Reach(Experiment):
     """Small language models, and their loss by the context that they may see."""
 
     name = "context"
