@@ -39,7 +39,7 @@ MODELS: dict[str, dict[str, Any]] = {
 RATES = {"RNN": 0.001, "LSTM": 0.004, "Mamba": 0.004, "attention": 0.004}
 
 
-class Context(Experiment):
+class Reach(Experiment):
     """Small language models, and their loss by the context that they may see."""
 
     name = "context"
@@ -180,7 +180,7 @@ def open_run(run: Run, farthest: int, count: int, seed: int) -> tuple[Model, Ten
 def describe_run(name: str, tokens: int, context: int) -> dict[str, Any]:
     """A language model of Python's own code; models differ, and their rates."""
     return {
-        "task": {"kind": "language", "context": context},
+        "task": {"kind": "language", "context": context, "stride": context},  # the loss at the end is seen by nobody
         "corpus": {"kind": "python-stdlib", "most": 200},
         "tokenizer": {"pieces": "byte-bpe", "vocabulary": 1000},
         "batches": {"rows": 16},

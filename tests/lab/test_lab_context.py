@@ -11,7 +11,7 @@ import torch.nn.functional as F
 import regard
 from regard.core.model import Model
 from regard.errors import DataError
-from regard.lab.context import CURVES, MODELS, SUMMARY, Context, count_state, cut_windows, find_reach, list_contexts
+from regard.lab.context import CURVES, MODELS, SUMMARY, Reach, count_state, cut_windows, find_reach, list_contexts
 from regard.lab.context import score_contexts as score
 
 SMALL: dict[str, Any] = {"width": 16, "depth": 1, "vocabulary": 20}
@@ -88,12 +88,12 @@ def make_tables(recurrent: int, attention: int) -> dict[str, Any]:
 
 
 def test_the_claim_needs_a_recurrence_that_ends_before_attention() -> None:
-    found = Context().conclude(make_tables(64, 128))
+    found = Reach().conclude(make_tables(64, 128))
     assert found.shown and "LSTM 64" in found.sentence and "attention 128" in found.sentence
     assert "grows 16 times" in found.sentence
-    assert not Context().conclude(make_tables(256, 256)).shown  # no end was seen
-    assert not Context().conclude(make_tables(64, 32)).shown
+    assert not Reach().conclude(make_tables(256, 256)).shown  # no end was seen
+    assert not Reach().conclude(make_tables(64, 32)).shown
 
 
 def test_tables_are_drawn() -> None:
-    assert len(Context().draw(make_tables(64, 128))) == 2
+    assert len(Reach().draw(make_tables(64, 128))) == 2
