@@ -35,8 +35,7 @@ class Budget:
         if self.unit == "flops":
             raise SpecError(f"--budget {self}: operations must be counted first")
         whole = self.amount if self.unit == "minutes" else int(self.amount)
-        # patience would end one run before the other
-        return [f"train.{key}={whole if key == self.unit else 'null'}" for key in KEYS] + ["train.patience=0"]
+        return [f"train.{key}={whole if key == self.unit else 'null'}" for key in KEYS]
 
     def __str__(self) -> str:
         return f"{self.unit}={self.amount:g}" if self.amount < 1e6 else f"{self.unit}={format_amount(self.amount)}"

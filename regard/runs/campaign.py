@@ -112,10 +112,10 @@ class Campaign:
             else:
                 train(self.documents[name], ignore, ready, [listener], force=there)
         except Divergence as error:
-            note_divergence(folder, error.message)
             if not self.lenient:
                 error.message = f"{name}: {error.message}"
                 raise
+            note_divergence(folder, error.message)
             listener.give_up()
             self.diverged.append(name)
 

@@ -142,6 +142,9 @@ class Contest:
     seeds: int
     out: Path
     match: bool = False
+    apart: bool = (
+        True  # train each run in a process of its own; otherwise peak memory is that of all that was done here
+    )
 
     def conduct(self, meter: Meter = SILENT) -> ContestResult:
         """Check everything, train what isn't there, and measure."""
@@ -167,7 +170,7 @@ class Contest:
                 for seed in seeds
                 for name, document in sized.items()
             }
-            campaign = Campaign(runs, apart=True, ready=next(iter(ready.values())))
+            campaign = Campaign(runs, apart=self.apart, ready=next(iter(ready.values())))
             trained = campaign.conduct(meter)
         entries = []
         for name, probe in probes.items():
@@ -183,7 +186,8 @@ class Contest:
     def _set_up(self, document: Document) -> Document:
         """A recipe without its own budget: a step, until its real one is known."""
         load_uses(document)
-        return document.change([*Budget("steps", 1).spell(), spell_out(self.out / "probe")])
+        # patience would end one run before the other
+        return document.change([*Budget("steps", 1).spell(), "train.patience=0", spell_out(self.out / "probe")])
 
     def _insist_on_fairness(self, specs: Mapping[str, RunSpec]) -> None:
         if len(specs) < 2:
