@@ -11,6 +11,7 @@ import typer
 
 from regard.cli.arguments import format_number, hint, verb
 from regard.cli.completion import complete_runs
+from regard.cli.contest import contest, split_words
 from regard.cli.progress import ProgressMeter, format_seconds
 from regard.cli.runs import format_bytes
 from regard.errors import SpecError
@@ -35,10 +36,26 @@ def compare(
         list[str],
         typer.Argument(
             metavar="RUN",
-            help="The runs to compare, two or more; RUN@step-2000 names one checkpoint.",
+            help="The runs to compare, two or more; RUN@step-2000 names one checkpoint. With --recipes: run files, and "
+            "settings that change them all: model.depth=2.",
             autocompletion=complete_runs,
         ),
     ],
+    recipes: Annotated[
+        bool,
+        typer.Option("--recipes", help="Train run files first, all at one budget on the same data in the same order."),
+    ] = False,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="BUDGET", help="With --recipes: what each may use: tokens=2M, minutes=5, flops=1e15."),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", help="With --recipes: how often each is trained. [3]", min=1)
+    ] = None,
+    match: Annotated[
+        str | None,
+        typer.Option(metavar="parameters", help="With --recipes: size the other models to the first, within 2 %."),
+    ] = None,
     data: Annotated[
         list[str] | None,
         typer.Option(metavar="FILE", help="A test set for all of them, as for `regard eval`. [what all of them kept]"),
@@ -47,13 +64,22 @@ def compare(
         str | None,
         typer.Option(metavar="NAME", help="A part that all runs kept: test, validation. [test, if there is one]"),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A page to write, such as compare.html.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A page to write, such as compare.html; with --recipes, the runs' folder."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all that was found as one JSON object.")] = False,
 ) -> None:
     """Compare runs fairly: intervals, paired tests of every difference, cost, by length, by rare and frequent words."""
     from regard.host.output import check_file
     from regard.runs.compare import compare
 
+    if recipes:
+        compare_recipes(runs, budget, seeds, match, out, as_json, data or split)
+        return
+    for option, value in (("--budget", budget), ("--seeds", seeds), ("--match", match)):
+        if value is not None:
+            raise SpecError(f"{option} {value}: runs were trained already", "--recipes a.yaml b.yaml trains run files")
     if out is not None:
         if out.suffix.lower() not in (".html", ".htm", ""):
             raise SpecError(f"--out {out}: a comparison is an HTML page", f"--out {out.with_suffix('.html')}")
@@ -68,6 +94,26 @@ def compare(
         found.save(out)
         if not as_json:
             hint(f"open {quote(str(out))} in a browser, or mail it: it needs no other file")
+
+
+def compare_recipes(
+    nouns: Sequence[str],
+    budget: str | None,
+    seeds: int | None,
+    match: str | None,
+    out: Path | None,
+    as_json: bool,
+    measured: object,
+) -> None:
+    """Train run files at one budget, and tell which did better."""
+    if measured:
+        raise SpecError(
+            "--data, --split: recipes are measured on validation data", "regard compare RUN RUN --data FILE"
+        )
+    if budget is None:
+        raise SpecError("--recipes: a fair comparison gives each the same budget", "--budget tokens=2M")
+    files, words = split_words(nouns)
+    contest(files, words, 3 if seeds is None else seeds, budget, match, out, as_json)
 
 
 def show(found: RunComparison) -> None:

@@ -150,6 +150,8 @@ def format_cost(key: str, value: float) -> str:
 
 def print_json(result: ContestResult) -> None:
     """An object for each recipe, then one for each difference from the first."""
+    from regard.lens.page import clean
+
     first = result.recipes[0]
     for recipe in result.recipes:
         measures = {name: list(result.average(recipe, name)) for name in result.measures}
@@ -167,12 +169,3 @@ def print_json(result: ContestResult) -> None:
         apart = {name: list(result.subtract(recipe, name)) for name in result.measures}
         pair = {"recipe": recipe, "against": first, "differences": apart, "conclusion": result.conclude(recipe)}
         print(json.dumps(clean(pair), ensure_ascii=False))
-
-
-def clean(value: object) -> object:
-    """Plain JSON: what isn't finite is null."""
-    if isinstance(value, dict):
-        return {key: clean(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [clean(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

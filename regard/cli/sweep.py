@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.arguments import CONFIG, JSON, hint, verb
-from regard.cli.contest import AGAIN, clean, format_cost, format_measure
+from regard.cli.contest import AGAIN, format_cost, format_measure
 from regard.cli.progress import ProgressMeter
 from regard.errors import InputError, SpecError, Stopped
 
@@ -177,6 +177,8 @@ COSTS = ("parameters", "tokens", "seconds")
 
 def print_json(work: Sweep, rows: Sequence[SweepRow]) -> None:
     """An object for each combination, the best first."""
+    from regard.lens.page import clean
+
     for rank, row in enumerate(rows, 1):
         told: dict[str, Any] = {"rank": rank if row.value is not None else None, "settings": dict(row.point)}
         told |= {"words": row.spell(), "goal": work.goal.measure, "rising": work.goal.rising, "split": "validation"}
