@@ -226,7 +226,7 @@ def explain(found: RunComparison) -> list[str]:
     )
     signed = [f"{name} and its tests are sacreBLEU's: {signature}" for name, signature in found.signatures.items()]
     costs = (
-        "Answering was timed here, one run after the other. A state is that of one text in float32, at 1,000 tokens read "
-        "and as many written."
+        "Answering was timed here, one run after the other. A state is that of one text in float32, at 1,000 tokens "
+        "read and as many written."
     )
     return [tests, costs, *signed, *found.notes]
