@@ -298,8 +298,13 @@ def find_contrasts(runs: Sequence[SampleScores]) -> list[Contrast]:
 
 def describe_differences(runs: Sequence[Contender]) -> list[str]:
     """What a reader should know before believing a verdict."""
-    count = len(runs[0].scores.examples)
-    return [f"There are only {count} samples: small differences can't be shown with so few."] if count < FEW else []
+    found, count = list[str](), len(runs[0].scores.examples)
+    if count < FEW:
+        found.append(f"There are only {count} samples: small differences can't be shown with so few.")
+    if len({run.account.digest for run in runs}) > 1:
+        told = f"; how often training saw something is counted in {runs[0].label}'s" if runs[0].scores.portions else ""
+        found.append(f"These runs were trained on different data{told}.")
+    return found
 
 
 def find_seeds(runs: Sequence[Account]) -> set[tuple[str, str]]:

@@ -158,47 +158,31 @@ class RunComparison:
         return Plot(f"{self.main}, with 95 % intervals", "", self.main, points).figure()
 
     def _list_measures(self) -> Figure:
-        columns = ["run", *(f"{name}{end}" for name in self.measures for end in ("", " low", " high"))]
         rows = [
-            [label, *(part for values in self.measures.values() for part in values[n])]
-            for n, label in enumerate(self.labels)
+            [name, label, *map(shorten, value)]
+            for name, values in self.measures.items()
+            for label, value in zip(self.labels, values, strict=True)
         ]
         note = f"{self.samples:,} samples of {self.data}; low and high are a 95 % interval."
+        columns = ["measure", "run", "value", "low", "high"]
         return Figure("table", {"title": "Measures", "note": note, "columns": columns, "rows": rows})
 
     def _list_pairs(self) -> Figure:
-        columns = [
-            "measure",
-            "one",
-            "other",
-            "difference",
-            "low",
-            "high",
-            "p bootstrap",
-            "p random",
-            "p Holm",
-            "verdict",
-        ]
-        rows = [
-            [
-                pair.measure,
-                pair.one,
-                pair.other,
-                *vars(pair.difference).values(),
-                pair.holm,
-                pair.verdict + " *" * pair.is_doubted,
-            ]
-            for pair in self.pairs
-        ]
+        numbers = ("difference", "low", "high", "p bootstrap", "p random", "p Holm")
+        rows: list[list[str | float]] = []
+        for pair in self.pairs:
+            values = map(shorten, (*vars(pair.difference).values(), pair.holm))
+            rows.append([pair.measure, pair.one, pair.other, *values, pair.verdict + " *" * pair.is_doubted])
+        columns = ["measure", "one", "other", *numbers, "verdict"]
         return Figure("table", {"title": "Differences", "columns": columns, "rows": rows})
 
     def _list_costs(self) -> Figure:
         names = [name for name in COSTS if any(name in costs for costs in self.costs)]
-        columns = ["run", *(name if COSTS[name] == "count" else f"{name} ({COSTS[name]})" for name in names)]
-        rows = [
-            [label, *(costs.get(name) for name in names)] for label, costs in zip(self.labels, self.costs, strict=True)
-        ]
-        return Figure("table", {"title": "What they cost", "columns": columns, "rows": rows})
+        rows: list[list[str | float | None]] = []
+        for name in names:
+            told = name if COSTS[name] == "count" else f"{name} ({COSTS[name]})"
+            rows.append([told, *(shorten(costs[name]) if name in costs else None for costs in self.costs)])
+        return Figure("table", {"title": "What they cost", "columns": ["", *self.labels], "rows": rows})
 
     def _show_contrasts(self) -> Figure:
         groups = [
@@ -215,6 +199,11 @@ class RunComparison:
             for one in self.contrasts
         ]
         return Figure("samples", {"runs": self.labels, "groups": groups, "splits": [self.data], "notes": []})
+
+
+def shorten(value: float) -> float:
+    """A number with as many digits as are worth reading; whole ones as they are."""
+    return value if float(value).is_integer() else float(f"{value:.4g}")
 
 
 def draw_breakdown(breakdown: Breakdown, labels: list[str]) -> Figure:
@@ -236,4 +225,8 @@ def explain(found: RunComparison) -> list[str]:
         "compare several seeds of a recipe before you believe a small difference."
     )
     signed = [f"{name} and its tests are sacreBLEU's: {signature}" for name, signature in found.signatures.items()]
-    return [tests, *signed, *found.notes]
+    costs = (
+        "Answering was timed here, one run after the other. A state is that of one text in float32, at 1,000 tokens "
+        "read and as many written."
+    )
+    return [tests, costs, *signed, *found.notes]
