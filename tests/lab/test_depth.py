@@ -121,7 +121,7 @@ def test_what_the_tables_say() -> None:
     shown = make_tables(dict.fromkeys(CELLS, None) | {("pre", True): 8, ("none", True): 4, ("post", True): 4})
     found = experiment.conclude(shown)
     assert found.shown and "8 blocks trained with the norm before" in found.sentence
-    assert "without residuals, no depth" in found.sentence
+    assert "without residuals, no depth that was tried" in found.sentence
     for better in (("pre", False), ("none", True), ("post", True)):
         others = {("post", True): 16} if better == ("post", True) else {better: 8}
         tables = make_tables(dict.fromkeys(CELLS, None) | {("pre", True): 8} | others)
