@@ -81,7 +81,7 @@ class WarmUp(Experiment):
         for norm, start, rate in product(NORMS, SHARES, RATES):
             loss = average([found[GridCell(norm, start, rate, seed)] for seed in seeds])
             first = runs[str(GridCell(norm, start, rate, seeds[0]))]
-            told = {"norm": norm, "start": start, "rate": rate}
+            told: dict[str, Any] = {"norm": norm, "start": start, "rate": rate}
             update = float(np.mean(measure_updates(first, UPDATES)))
             interval = {"low": loss.low, "high": loss.high} if len(seeds) > 1 else {}
             rows.append({**told, "first updates, %": 100 * update, "loss": loss.value, **interval})
@@ -112,10 +112,10 @@ class WarmUp(Experiment):
         }
         told = (
             f"Without warm-up the first updates are {sizes['none'] / sizes['warm-up']:.1f} times as large, and the "
-            f"loss ends {_speak(gaps['post'])} with norms after the sum and {_speak(gaps['pre'])} with norms before it; "
-            f"smoothing the labels moved the mean certainty from {sharp['certainty']:.2f} to {soft['certainty']:.2f}, "
-            f"the loss from {sharp['loss']:.2f} to {soft['loss']:.2f} and the calibration error from "
-            f"{sharp['calibration']:.3f} to {soft['calibration']:.3f}."
+            f"loss ends {_speak(gaps['post'])} with norms after the sum and {_speak(gaps['pre'])} with norms before "
+            f"it; smoothing the labels moved the mean certainty from {sharp['certainty']:.2f} to "
+            f"{soft['certainty']:.2f}, the loss from {sharp['loss']:.2f} to {soft['loss']:.2f} and the "
+            f"calibration error from {sharp['calibration']:.3f} to {soft['calibration']:.3f}."
         )
         warm = mean["post"] > 0 and mean["post"] > mean["pre"]
         return Conclusion(warm and soft["certainty"] < sharp["certainty"] and soft["loss"] > sharp["loss"], told)
