@@ -182,8 +182,8 @@ def measure_unigrams(run: Run) -> float:
 
 
 def find_goal(baseline: float, shallow: float) -> float:
-    """The loss below which a stack is said to train."""
-    return baseline - SHARE * (baseline - shallow)
+    """The loss below which a stack is said to train; what doesn't do better than single tokens never does."""
+    return baseline - SHARE * max(0.0, baseline - shallow)
 
 
 def find_deepest(depths: Sequence[int], losses: Sequence[float], goal: float) -> int | None:

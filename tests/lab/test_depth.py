@@ -93,7 +93,7 @@ def test_forecasts_are_those_of_an_evaluation(run: Run, tmp_path: Path) -> None:
 
 def test_training_is_decided_by_half_of_the_way() -> None:
     goal = find_goal(5.0, 3.0)
-    assert goal == 4.0
+    assert goal == 4.0 and find_goal(5.0, 6.0) == 5.0
     assert find_deepest((4, 8, 16), [3.0, 4.0, 4.1], goal) == 8
     assert find_deepest((4, 8, 16), [3.0], goal) == 4
     assert find_deepest((4, 8, 16), [math.nan, 3.0], goal) is None
