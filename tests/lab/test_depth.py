@@ -93,7 +93,7 @@ def test_forecasts_are_those_of_an_evaluation(run: Run, tmp_path: Path) -> None:
 
 def test_training_is_decided_by_half_of_the_way() -> None:
     goal = find_goal(5.0, 3.0)
-    assert goal == 4.0
+    assert goal == 4.0 and find_goal(5.0, 6.0) == 5.0
     assert find_deepest((4, 8, 16), [3.0, 4.0, 4.1], goal) == 8
     assert find_deepest((4, 8, 16), [3.0], goal) == 4
     assert find_deepest((4, 8, 16), [math.nan, 3.0], goal) is None
@@ -113,18 +113,19 @@ def make_tables(deepest: dict[tuple[str, bool], int | None]) -> dict[str, Any]:
     return {HELD: held, BLOCKS: blocks}
 
 
-CELLS = [(norm or "none", residual) for norm in NORMS for residual in (True, False)]
+CELLS: list[tuple[str, bool]] = [(norm or "none", residual) for norm in NORMS for residual in (True, False)]
 
 
 def test_what_the_tables_say() -> None:
     experiment = choose_experiment("depth")
-    shown = make_tables(dict.fromkeys(CELLS, None) | {("pre", True): 8, ("none", True): 4, ("post", True): 4})
+    nothing: dict[tuple[str, bool], int | None] = dict.fromkeys(CELLS)
+    shown = make_tables(nothing | {("pre", True): 8, ("none", True): 4, ("post", True): 4})
     found = experiment.conclude(shown)
     assert found.shown and "8 blocks trained with the norm before" in found.sentence
-    assert "without residuals, no depth" in found.sentence
+    assert "without residuals, no depth that was tried" in found.sentence
     for better in (("pre", False), ("none", True), ("post", True)):
-        others = {("post", True): 16} if better == ("post", True) else {better: 8}
-        tables = make_tables(dict.fromkeys(CELLS, None) | {("pre", True): 8} | others)
+        reached = 16 if better == ("post", True) else 8
+        tables = make_tables(nothing | {("pre", True): 8} | {better: reached})
         assert not experiment.conclude(tables).shown
     assert compare_ends(shown[BLOCKS], None, True, 8) == 0.5
     gradients, losses = experiment.draw(shown)

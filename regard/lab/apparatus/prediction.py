@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from regard.core.model import Model
 from regard.data.batches import make_batch
 from regard.data.corpus import Split
 from regard.decode.translator import Translator
@@ -34,6 +35,7 @@ class TokenForecast(NamedTuple):
 def predict_references(run: Run, split: Split = "test") -> TokenForecast:
     """The predictions of a trained translator at each token of a split that its run kept."""
     translator = load(run.folder, kind=Translator)
+    assert isinstance(translator.model, Model)  # one run is no ensemble
     source, target = translator.source, translator.target
     pairs = list_pairs(run.prepared().samples(split))
     sources, targets = source.encode([pair[0] for pair in pairs]), target.encode([pair[1] for pair in pairs])
