@@ -166,7 +166,10 @@ def _draw_bars(axes: Axes, plot: Plot, names: Sequence[str]) -> None:
         values = [point.value for point in there]
         axes.bar(places, values, 0.92 * thickness, yerr=_whiskers(there), capsize=2, ec="white", label=name, **style)
     for name, points in plot.guides.items():
-        _draw_guide(axes, name, [(names.index(str(point.place)), point.value) for point in plot.sound(points)])
+        there = [point for point in plot.sound(points) if point.place in names]
+        middles, values = [names.index(str(point.place)) for point in there], [point.value for point in there]
+        left, right = ([middle + side for middle in middles] for side in (-0.42, 0.42))
+        axes.hlines(values, left, right, label=name, color="black", linewidth=1.2, linestyle=(0, (2, 2)))
     crowded = sum(map(len, names)) > 70
     turned: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
     axes.set_xticks(range(len(names)), names, parse_math=False, **turned)

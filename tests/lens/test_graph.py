@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from regard.lens.page import Figure
@@ -219,3 +220,13 @@ def test_one_point_and_equal_values_can_be_drawn(browser: Browser, tmp_path: Pat
         slider(screen, 1).focus()
         screen.press("End")
         assert told(screen, 1) == "c: –"
+
+
+def test_formulas_are_drawn_across_the_bars_of_a_picture_too() -> None:
+    pytest.importorskip("matplotlib")
+    series = {"a": [Point("one", 1.0), Point("two", 2.0)]}
+    plot = Plot("t", "x", "y", series, guides={"formula": [Point("two", 1.5), Point("nowhere", 9.0)]})
+    (axes,) = plot.picture().axes
+    lines = [part for part in axes.collections if part.get_label() == "formula"]
+    (path,) = [path for part in lines for path in part.get_paths()]
+    assert np.allclose(np.asarray(path.vertices, float), [[0.58, 1.5], [1.42, 1.5]])
