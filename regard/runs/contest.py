@@ -142,9 +142,7 @@ class Contest:
     seeds: int
     out: Path
     match: bool = False
-    apart: bool = (
-        True  # train each run in a process of its own; otherwise peak memory is that of all that was done here
-    )
+    apart: bool = True  # each run has a process of its own; otherwise peak memory is that of everything done here
 
     def conduct(self, meter: Meter = SILENT) -> ContestResult:
         """Check everything, train what isn't there, and measure."""
@@ -207,7 +205,8 @@ class Contest:
                         f"{spell_word(key, mine)} after the recipes, which changes all of them",
                     )
             for before, earlier in list(specs.items())[:place]:
-                if not compare_told(_settle(earlier), other.replace(seed=earlier.seed)):
+                same = not compare_told(_settle(earlier), other.replace(seed=earlier.seed))
+                if same and earlier.start == other.start:
                     raise InputError(f"{before} and {name} say the same: there is nothing to compare", "other recipes")
 
     def _make_ready(

@@ -12,11 +12,10 @@ import pytest
 from regard.config import Document
 from regard.errors import RegardError
 from regard.runs.budget import Budget, format_amount, read_amount
-from regard.runs.campaign import Campaign, has_ended, read_divergence
 from regard.runs.contest import Contest, ContestEntry, ContestResult
 from regard.runs.folder import Run
 from regard.runs.match import CLOSE, count_weights, match_parameters
-from regard.runs.standing import Standing, read_standing
+from regard.runs.standing import Standing
 from regard.train.goal import Goal
 from tests.runs.recipes import DECODER, RECURRENT, make_recipe
 
@@ -167,18 +166,3 @@ def test_an_interval_around_nothing_shows_no_difference() -> None:
     assert make_result([1.0, 1.0], [1.0, 1.0]).conclude("other").startswith("No difference shown")
     assert make_result([1.0, math.nan], [1.0, 2.0]).conclude("other").startswith("No difference shown")
     assert make_result([1.0], [2.0]).conclude("other").endswith("one seed shows no difference.")
-
-
-def test_a_run_of_a_process_of_its_own_is_the_same_run(tmp_path: Path) -> None:
-    tame, wild = make_recipe(RECURRENT), make_recipe(RECURRENT, "train.optimizer.rate=1e30", "train.clip=null")
-    told = {"apart": tame, "wild": wild, "here": tame}
-    documents = {name: document.change([f"out={tmp_path}/{name}"]) for name, document in told.items()}
-    here = Campaign({"here": documents.pop("here")}).conduct()["here"]
-    campaign = Campaign(documents, apart=True, lenient=True)
-    runs = campaign.conduct()
-    assert campaign.diverged == ["wild"] and "loss nan" in str(read_divergence(runs["wild"].folder))
-    assert has_ended(runs["apart"].folder)
-    assert read_standing(runs["apart"]).measures == read_standing(here).measures
-    again = Campaign(documents, apart=True, lenient=True)
-    again.conduct()
-    assert again.found == ["apart", "wild"] and again.diverged == ["wild"]  # nothing is tried twice
