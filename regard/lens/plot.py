@@ -148,13 +148,9 @@ def _draw_lines(axes: Axes, plot: Plot) -> None:
             places, values, _whiskers(there), label=name, marker=mark, ms=5, lw=1.7, elinewidth=1, capsize=2, **style
         )
     for name, points in plot.guides.items():
-        _draw_guide(axes, name, [(float(point.place), point.value) for point in plot.sound(points)])
-
-
-def _draw_guide(axes: Axes, name: str, points: Sequence[tuple[float, float]]) -> None:
-    """What a formula says: a thin line."""
-    places, values = [place for place, _ in points], [value for _, value in points]
-    axes.plot(places, values, label=name, color=GREY, linewidth=0.9, linestyle=(0, (2, 2)))
+        there = plot.sound(points)
+        places, values = [float(point.place) for point in there], [point.value for point in there]
+        axes.plot(places, values, label=name, color=GREY, linewidth=0.9, linestyle=(0, (2, 2)))
 
 
 def _draw_bars(axes: Axes, plot: Plot, names: Sequence[str]) -> None:

@@ -92,8 +92,9 @@ def test_guides_are_drawn_over_lines_and_over_bars() -> None:
     over = Plot("t", "x", "y", {"one": [Point(1, 4.0)]}, guides={"formula": [Point(1, 3.0), Point(2, 2.0)]})
     assert list_lines(over)["formula"] == ([1, 2], [3, 2])
     bars = Plot("t", "x", "y", {"one": [Point("a", 4.0), Point("b", 1.0)]}, guides={"chance": [Point("b", 3.0)]})
-    (line,) = [line for line in draw(bars).lines if line.get_label() == "chance"]
-    assert list(line.get_xdata()) == [1]  # type: ignore[arg-type]
+    (across,) = [drawn for drawn in draw(bars).collections if drawn.get_label() == "chance"]
+    ((left, right),) = across.get_segments()  # type: ignore[attr-defined]
+    assert left[0] < 1 < right[0] and left[1] == right[1] == 3
     assert [line["guide"] for line in bars.figure().data["series"]] == [False, True]
 
 
