@@ -1,4 +1,4 @@
-"""What the shell may complete: folders of runs, and presets. It must answer at once, so nothing heavy is imported."""
+"""What the shell may complete: folders of runs, presets, experiments. It must answer at once, so nothing heavy is imported."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ def complete_presets(incomplete: str) -> list[str]:
 
     named = [name for names in list_presets().values() for name in names if name.startswith(incomplete)]
     return [*named, *complete_runs(incomplete)]
+
+
+def complete_experiments(incomplete: str) -> list[str]:
+    """Experiments by the names of their files, and all of them."""
+    lab = Path(__file__).parent.parent / "lab"
+    names = sorted(path.stem for path in lab.glob("*.py") if path.stem != "__init__")
+    return [name for name in (*names, "all") if name.startswith(incomplete)]
 
 
 def _is_model(folder: Path) -> bool:

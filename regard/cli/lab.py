@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.arguments import hint, verb
+from regard.cli.completion import complete_experiments
 from regard.cli.progress import ProgressMeter, format_seconds
 from regard.host.machine import keep_memory
 
@@ -31,7 +32,12 @@ PRINTED = 60  # rows of a table that a terminal shows
 @verb("Measure and look inside")
 def lab(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="The experiment, or all of them. [a list of them]")
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="The experiment, or all of them. [a list of them]",
+            autocompletion=complete_experiments,
+        ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Take more time: larger sizes, more seeds.")] = False,
     seed: Annotated[int, typer.Option(metavar="N", help="The seed of everything that chance does.", min=0)] = 1,

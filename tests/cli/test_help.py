@@ -13,7 +13,8 @@ import pytest
 import regard as package
 from regard.cli import app
 from regard.cli.catalogue import list_presets
-from regard.cli.completion import complete_presets, complete_runs
+from regard.cli.completion import complete_experiments, complete_presets, complete_runs
+from regard.lab.apparatus.experiment import Experiment
 from regard.models import families
 from tests.cli.test_cli import regard
 
@@ -81,6 +82,14 @@ def test_what_needs_no_torch_does_not_import_it(words: list[str], tmp_path: Path
     *heavy, count = python(code).split()[-4:]
     assert heavy == ["False"] * 3
     assert int(count) < 400
+
+
+def test_the_shell_completes_experiments_by_their_files() -> None:
+    import regard.lab  # noqa: F401  enters every experiment
+
+    named = {name for name, one in Experiment.known.items() if type(one).__module__ == f"regard.lab.{name}"}
+    assert complete_experiments("") == [*sorted(named), "all"]
+    assert complete_experiments("gra") == ["gradients"]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from regard.core.hint import suggest
-from regard.errors import InputError
+from regard.errors import InputError, SpecError
 from regard.lab.apparatus.bench import Bench
 from regard.lens.plot import Plot
 
@@ -46,6 +46,9 @@ class Experiment(ABC):
     full_minutes: ClassVar[float]  # with --full
 
     def __init_subclass__(cls) -> None:
+        taken = Experiment.known.get(cls.name)
+        if taken is not None and type(taken).__module__ != cls.__module__:
+            raise SpecError(f"two experiments are called {cls.name}: {type(taken).__module__} has one", "another name")
         Experiment.known[cls.name] = cls()
 
     @abstractmethod
