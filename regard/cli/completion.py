@@ -1,4 +1,4 @@
-"""What the shell may complete: folders of runs, presets, experiments. It must answer at once, so nothing heavy is imported."""
+"""What the shell may complete: runs, presets, experiments. It must answer at once, so nothing heavy is imported."""
 
 from __future__ import annotations
 
