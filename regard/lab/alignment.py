@@ -58,8 +58,8 @@ class Alignment(Experiment):
         "compared with the corpus's own links. Then each head that looks at the source is cut in turn, and the test "
         "sentences that are still right are counted."
     )
-    minutes = 2.5
-    full_minutes = 12
+    minutes = 1.5
+    full_minutes = 5
 
     def measure(self, bench: Bench) -> Tables:
         tokens, every = bench.choose((300_000, 120), (1_200_000, 300))

@@ -75,7 +75,7 @@ class Bottleneck(Experiment):
         "loss, which still tells long sentences apart when none is right."
     )
     minutes = 3.5
-    full_minutes = 35
+    full_minutes = 30
 
     def measure(self, bench: Bench) -> Tables:
         tokens, seeds = bench.choose(250_000, 800_000), bench.seeds(1, 3)

@@ -54,8 +54,8 @@ class Heads(Experiment):
         "and what the loss becomes without it. Then heads are removed, the least important first or at random, and "
         "test sentences that are still right are counted."
     )
-    minutes = 2.5
-    full_minutes = 15
+    minutes = 1.5
+    full_minutes = 6
 
     def measure(self, bench: Bench) -> Tables:
         tokens, orders, texts = bench.choose((500_000, 3, 60), (2_000_000, 10, 200))
