@@ -22,7 +22,7 @@ from regard.host.files import explain_disk_errors
 from regard.host.meter import SILENT, Advance, Meter
 from regard.host.meter import ignore as advance_nothing
 from regard.runs.apart import train_apart
-from regard.runs.folder import PLACES, Run, flatten
+from regard.runs.folder import Run, flatten
 from regard.runs.removal import replace_run
 from regard.runs.resolve import RUN
 from regard.runs.spec import RunSpec
@@ -152,7 +152,8 @@ def compare_told(there: RunSpec, asked: RunSpec) -> dict[str, tuple[Any, Any]]:
 
 
 def _dump(spec: RunSpec) -> dict[str, Any]:
-    return {key: value for key, value in spec.model_dump(mode="json").items() if key not in PLACES}
+    # plug-ins are held to their digests when a run is opened; another start or folder of data is another run
+    return {key: value for key, value in spec.model_dump(mode="json").items() if key not in ("out", "uses")}
 
 
 def name_data(spec: RunSpec) -> str:

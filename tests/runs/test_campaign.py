@@ -19,6 +19,7 @@ from regard.host.meter import Advance, Meter
 from regard.runs.campaign import Campaign, compare_told, has_ended
 from regard.runs.folder import Run
 from regard.runs.resolve import resolve
+from regard.runs.spec import RunSpec
 from regard.runs.train import train
 from regard.train.listener import history
 from tests.train.small import document
@@ -190,6 +191,15 @@ def test_what_differs_is_named_and_places_do_not_count(tmp_path: Path) -> None:
     assert compare_told(run.spec, run.spec) == {}
     other = Run.begin(describe(tmp_path / "other", "seed=9", "model.dropout=0.3")).spec
     assert compare_told(run.spec, other) == {"seed": (1, 9), "model.dropout": (0.1, 0.3)}
+
+
+def test_another_start_or_folder_of_data_is_another_run(tmp_path: Path) -> None:
+    specs = [
+        RunSpec.parse(describe(tmp_path / "one", "model=null", f"start={start}", f"data={data}").tree)
+        for start, data in (("a", "x"), ("b", "x"), ("a", "y"))
+    ]
+    assert compare_told(specs[0], specs[1]) == {"start": ("a", "b")}
+    assert compare_told(specs[0], specs[2]) == {"data": ("x", "y")}
 
 
 def test_a_damaged_journal_has_no_end(tmp_path: Path) -> None:
