@@ -57,13 +57,15 @@ def test_in_rows_a_neighbour_is_one_step_away_or_a_row() -> None:
 def test_an_order_that_costs_the_recurrence_more_is_shown() -> None:
     found = PixelOrder().conclude(make_tables(0.5, 0.2))
     assert found.shown
-    assert "a random order costs the recurrence 50% and attention 20%, in every training" in found.sentence
+    assert "a random order costs the recurrence 50% and attention 20%, more for the recurrence" in found.sentence
     assert "Recurrence needs 150.0 nats a picture in a random order and 100.0 in its best one" in found.sentence
 
 
 def test_equal_costs_are_not_shown() -> None:
     found = PixelOrder().conclude(make_tables(0.3, 0.3))
     assert not found.shown and "which the seeds don't tell apart" in found.sentence
+    other = PixelOrder().conclude(make_tables(0.2, 0.5))
+    assert not other.shown and "less for the recurrence with every seed" in other.sentence
 
 
 def test_differences_within_the_intervals_are_not_shown() -> None:
