@@ -73,7 +73,7 @@ class Order(Experiment):
         "small encoder and decoder learns to reverse letters, which needs their order, and to sort digits, which "
         "doesn't, with each position scheme. A decoder alone wouldn't do: its causal mask tells it the order."
     )
-    minutes = 2.5
+    minutes = 1.5
     full_minutes = 12
 
     def measure(self, bench: Bench) -> Tables:
