@@ -19,7 +19,7 @@ import torch
 
 from regard.host.meter import Advance, ignore
 from regard.lab.apparatus.bench import Bench
-from regard.lab.apparatus.clock import time_sides
+from regard.lab.apparatus.clock import time_longer, time_sides
 from regard.lab.apparatus.experiment import Conclusion, Experiment, Rows, Tables
 from regard.lab.apparatus.graph import count_chain
 from regard.lab.apparatus.lineup import LINEUP, SINGLE, Contestant, make_memory, run_openly, run_whole
@@ -42,8 +42,8 @@ class Parallel(Experiment):
         "A recurrence waits for itself: in longer sequences the same work takes longer; all at once it takes the same."
     )
     method = (
-        "Each mixer reads the same number of positions, as many short sequences or as few long ones. Mixers take "
-        "turns, and the best of several rounds counts. Attention has more to do in long sequences, and so has S4D. "
+        "Each mixer reads the same number of positions, as many short sequences or as few long ones. Mixers and "
+        "lengths take turns, and the best of several rounds counts. Attention has more to do in long sequences, and so has S4D. "
         "Beside the times stands the share of operations that must wait for each other, counted on the graph."
     )
     minutes = 1.5
@@ -53,7 +53,7 @@ class Parallel(Experiment):
         work, rounds = bench.choose(4096, 16384), bench.choose(3, 7)
         lengths = [length for length in (16, 64, 256, 1024, 4096, 16384) if length <= work]
         torch.manual_seed(bench.seed)
-        with bench.watch("lengths", len(lengths)) as advance:
+        with bench.watch("lengths", len(lengths) + 1) as advance:
             times = time_lengths({name: LINEUP[name] for name in SINGLE}, lengths, work, rounds, advance)
         with bench.watch("operations", len(SINGLE)) as advance:
             shares = {}
@@ -98,28 +98,24 @@ def time_lengths(
 ) -> Rows:
     """Milliseconds of a pass forward, and of one forward and backward, over `work` positions by their length."""
     rows: list[dict[str, Any]] = []
+    every: dict[str, Callable[[], object]] = {}
     slow: set[str] = set()
     for length in lengths:
         batch = work // length
-        sides: dict[str, Callable[[], object]] = {}
         asked = [name for name in contestants if name not in slow]
-        for name in asked:
-            sides[f"{name} forward"], sides[f"{name} training"] = make_passes(contestants[name], batch, length)
-        seconds = time_sides(sides, rounds)
-        for name in asked:
-            forward, training = seconds[f"{name} forward"], seconds[f"{name} training"]
-            rows.append(
-                {
-                    "mixer": name,
-                    "length": length,
-                    "batch": batch,
-                    "forward ms": 1e3 * forward,
-                    "training ms": 1e3 * training,
-                }
-            )
-            if training > PATIENCE:
-                slow.add(name)
+        passes = {name: make_passes(contestants[name], batch, length) for name in asked}
+        every |= {f"{name} {length} forward": forward for name, (forward, _) in passes.items()}
+        every |= {f"{name} {length} training": training for name, (_, training) in passes.items()}
+        seconds = time_sides({name: training for name, (_, training) in passes.items()}, 1)
+        slow |= {name for name in asked if seconds[name] > PATIENCE}
+        rows += [{"mixer": name, "length": length, "batch": batch} for name in asked]
         advance()
+    # lengths are compared, so they take turns too: a machine that slows down meanwhile would bend the curves
+    best = time_longer(every, rounds)
+    for row in rows:
+        for kind in ("forward", "training"):
+            row[f"{kind} ms"] = 1e3 * best[f"{row['mixer']} {row['length']} {kind}"]
+    advance()
     return rows
 
 

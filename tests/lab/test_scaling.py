@@ -113,9 +113,9 @@ def test_steps_go_on_after_the_sequence() -> None:
 
 def test_who_is_too_slow_is_not_asked_again() -> None:
     some = {name: LINEUP[name] for name in ("mean pooling", "attention")}
-    rows = measure_lengths(some, (8, 16), Effort(rounds=1, patience=0.0))
+    rows = measure_lengths(some, (8, 16), Effort(rounds=2, patience=0.0))
     assert [(row["mixer"], row["n"]) for row in rows] == [("mean pooling", 8), ("attention", 8)]
-    rows = measure_lengths(some, (8, 16), Effort(rounds=1))
+    rows = measure_lengths(some, (8, 16), Effort(rounds=2))
     assert [row["n"] for row in rows] == [8, 8, 16, 16]
     assert all(row[cost] > 0 for row in rows for cost in EXPONENTS)
 
