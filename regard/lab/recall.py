@@ -21,8 +21,9 @@ from regard.runs.load import load_bundle
 
 SUMMARY, CURVES = "problems solved by length", "problems solved by size"
 TEST, ROWS = 300, 32
-# About 100,000 weights each; the table says how many. They are trained alike, at one rate: 0.003 was tried with another
-# seed, and no other.
+# About 100,000 weights each; the table says how many. They are trained alike, at one rate, so one that needs another is
+# judged too low: 0.003 was tried with seed 7, and no other. Problems are shorter than in that trial (up to 32, and four
+# letters among noise), where most models had learned little after 400 steps.
 MODELS: dict[str, dict[str, Any]] = {
     "RNN": {"kind": "rnn", "width": 160, "depth": 2, "dropout": 0.0},
     "LSTM": {"kind": "lstm", "width": 80, "depth": 2, "dropout": 0.0},
@@ -63,7 +64,7 @@ class Recall(Experiment):
         longest = {task: bench.choose(usual, full) for task, (usual, full, _) in TASKS.items()}
         runs = bench.train(
             {
-                f"{task}-{model}": describe_run(task, model, longest[task], steps) | {"seed": bench.seed}
+                f"{task}-{model}": describe_run(task, model, longest[task], steps, bench.seed) | {"seed": bench.seed}
                 for task in TASKS
                 for model in MODELS
             }
@@ -140,9 +141,9 @@ def smooth(curves: Rows, points: int = 8) -> list[dict[str, Any]]:
     return found
 
 
-def describe_run(task: str, model: str, longest: int, steps: int) -> dict[str, Any]:
+def describe_run(task: str, model: str, longest: int, steps: int, seed: int) -> dict[str, Any]:
     """One task for one model; the data and their order are equal."""
     first = 4 if task == "induction" else 3
     sizes = {"sizes": [first, longest], "test_sizes": [first, 2 * longest]}
-    corpus = {"kind": task, "train": min(ROWS * steps, 100_000), "test": TEST, **sizes, **TASKS[task][2]}
+    corpus = {"kind": task, "train": min(ROWS * steps, 100_000), "test": TEST, "seed": seed, **sizes, **TASKS[task][2]}
     return make_algorithm(corpus, MODELS[model], steps, 0.003, ROWS)

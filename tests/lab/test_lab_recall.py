@@ -30,7 +30,7 @@ def test_models_have_much_the_same_number_of_weights() -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_every_run_can_be_described(task: str) -> None:
     for model in MODELS:
-        spec = RunSpec.parse({**describe_run(task, model, TASKS[task][0], 10), "out": "x"})
+        spec = RunSpec.parse({**describe_run(task, model, TASKS[task][0], 10, 1), "out": "x"})
         assert spec.train.steps == 10
 
 
