@@ -38,8 +38,10 @@ class Assignment:
     schemes: Sequence[str] = SCHEMES
 
 
-# Steps and the rate of 0.003 (0.002 for sums) were chosen with other seeds: 0.01 learned nothing, and plain sums of
-# three digits weren't learned in 600 steps by any model of this size.
+# Chosen by some ten trial runs with seed 7, scored on test problems of those trials; so each seed has problems of its
+# own here. Copying: rates 0.003, 0.004 and 0.01, 500 to 1000 steps, lengths up to 8 and 10. Sums: rates 0.002 to 0.01,
+# two and three digits. After 1000 steps 8 % of reversed sums of two digits were solved, and with hints 92 %, so that is
+# the form which all schemes are tried on; sums in the usual order weren't tried.
 TASKS: dict[str, Assignment] = {
     "copy": Assignment("copy", (1, 6), 12, 800),
     "induction": Assignment("induction", (4, 16), 32, 500, {"vocabulary": 8}),
@@ -76,7 +78,7 @@ class Positions(Experiment):
         seed = bench.seed
         names = {(task, scheme): name_run(task, scheme) for task in tasks for scheme in tasks[task].schemes}
         runs = bench.train(
-            {name: describe_run(tasks[task], scheme) | {"seed": seed} for (task, scheme), name in names.items()}
+            {name: describe_run(tasks[task], scheme, seed) | {"seed": seed} for (task, scheme), name in names.items()}
         )
         summary, curves = [], []
         for (task, scheme), name in names.items():
@@ -143,7 +145,7 @@ def name_run(task: str, scheme: str) -> str:
     return f"{task.replace(', ', '-').replace(' ', '-')}-{scheme}"
 
 
-def describe_run(told: Assignment, scheme: str) -> dict[str, Any]:
+def describe_run(told: Assignment, scheme: str, seed: int) -> dict[str, Any]:
     """One task with one scheme; all else is equal."""
     corpus = {
         "kind": told.corpus,
@@ -152,6 +154,6 @@ def describe_run(told: Assignment, scheme: str) -> dict[str, Any]:
         "sizes": list(told.sizes),
         **told.options,
     }
-    corpus["test_sizes"] = [told.sizes[0], told.farthest]
+    corpus |= {"test_sizes": [told.sizes[0], told.farthest], "seed": seed}
     model = {"kind": "decoder-tiny", "width": 64, "depth": 2, "heads": 2, "context": 256, "position": scheme}
     return make_algorithm(corpus, model, told.steps, rate=0.002 if told.corpus == "add" else 0.003)

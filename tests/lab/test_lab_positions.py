@@ -31,7 +31,7 @@ def test_every_run_can_be_described(tasks: dict[str, Assignment]) -> None:
     assert len(set(names)) == len(names) and not any(set(name) & set(" ,/") for name in names)
     for task in tasks.values():
         for scheme in task.schemes:
-            spec = RunSpec.parse({**describe_run(task, scheme), "out": "x"})
+            spec = RunSpec.parse({**describe_run(task, scheme, 1), "out": "x"})
             assert spec.train.steps == task.steps
 
 

@@ -30,7 +30,7 @@ def test_models_have_much_the_same_number_of_weights() -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_every_run_can_be_described(task: str) -> None:
     for model in MODELS:
-        spec = RunSpec.parse({**describe_run(task, model, TASKS[task][0], 10), "out": "x"})
+        spec = RunSpec.parse({**describe_run(task, model, TASKS[task][0], 10, 1), "out": "x"})
         assert spec.train.steps == 10
 
 
@@ -43,7 +43,11 @@ def test_a_smooth_curve_is_a_mean_of_neighbouring_sizes() -> None:
 
 def make_tables(attention: float, states: float, mamba: float) -> dict[str, Any]:
     shares = {"attention": attention, "hybrid": attention, "Mamba": mamba}
-    rows = [{"task": task, "model": model, "long": shares.get(model, states)} for task in TASKS for model in MODELS]
+    rows: list[dict[str, Any]] = [
+        {"task": task, "model": model, "short": 1.0, "long": shares.get(model, states)}
+        for task in TASKS
+        for model in MODELS
+    ]
     return {SUMMARY: rows, CURVES: [{**row, "size": 4, "solved": row["long"]} for row in rows]}
 
 
@@ -53,6 +57,13 @@ def test_the_claim_needs_attention_and_selection_to_remember_more() -> None:
     assert not Recall().conclude(make_tables(0.4, 0.95, 0.9)).shown
     assert not Recall().conclude(make_tables(0.95, 0.4, 0.4)).shown  # selection made up for nothing
     assert not Recall().conclude(make_tables(0.42, 0.4, 0.9)).shown  # that may be chance
+
+
+def test_who_has_not_learned_is_told_apart_from_who_forgets() -> None:
+    tables = make_tables(0.95, 0.4, 0.9)
+    assert "Not learned" not in Recall().conclude(tables).sentence
+    tables[SUMMARY][0]["short"] = 0.3
+    assert Recall().conclude(tables).sentence.endswith("even at short lengths: RNN (induction).")
 
 
 def test_tables_are_drawn_a_plot_for_each_task() -> None:
