@@ -43,8 +43,8 @@ class Parallel(Experiment):
     )
     method = (
         "Each mixer reads the same number of positions, as many short sequences or as few long ones. Mixers and "
-        "lengths take turns, and the best of several rounds counts. Attention has more to do in long sequences, and so has S4D. "
-        "Beside the times stands the share of operations that must wait for each other, counted on the graph."
+        "lengths take turns, and the best of several rounds counts. Attention has more to do in long sequences, and "
+        "so has S4D. Beside the times stands the share of operations that wait for each other, counted on the graph."
     )
     minutes = 1.5
     full_minutes = 8
