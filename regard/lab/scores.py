@@ -89,7 +89,7 @@ class AttentionScores(Experiment):
         told = (
             f"The multiplicative score gets {usual['exact']:.0%} of the sentences right with {usual['AER']:.0%} of its "
             f"links wrong; the additive one {additive['exact']:.0%} and {additive['AER']:.0%}, at {1 / speed:.1f} "
-            f"times the speed; location alone {location['exact']:.0%} and {location['AER']:.0%}. Feeding changes exact "
+            f"times the speed; location alone {location['exact']:.0%} and {location['AER']:.0%}; feeding changes exact "
             f"match by {100 * gains['after']:+.0f} points after the cell and by {100 * gains['before']:+.0f} before "
             f"it; the best of all is {tell_cell(best)} with {best['exact']:.0%}."
         )
