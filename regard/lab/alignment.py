@@ -97,7 +97,7 @@ class Alignment(Experiment):
             f"{100 * (whole['exact'] - needed['exact']):.0f}"
         )
         told = (
-            f"The error rate of attention's links goes {fell}; a diagonal has {diagonal:.0%}. Cutting the "
+            f"The error rate of attention's links goes {fell}; a diagonal has {diagonal:.0%}; cutting the "
             f"Transformer's best-aligned head ({aligned['cut']}, {aligned['AER']:.0%}) costs "
             f"{100 * (whole['exact'] - aligned['exact']):.0f} points of exact match, {other}."
         )

@@ -103,10 +103,10 @@ class Bottleneck(Experiment):
         near, far = (nats[NONE][length] - nats[ATTENTION][length] for length in (SHORT, LONG))
         told = (
             f"With one vector, {narrow[SHORT]:.0%} of the sentences with {SHORT} are right and {narrow[LONG]:.0%} of "
-            f"those with {LONG}; with attention {wide[SHORT]:.0%} and {wide[LONG]:.0%}. One vector is {near:.2f} "
-            f"nats a token behind in the former and {far:.2f} in the latter. Of all sentences the mean of all states "
-            f"gets {exact[MEAN]['exact']:.0%}, one vector {narrow['exact']:.0%}, attention {wide['exact']:.0%} and the "
-            f"Transformer {exact[TRANSFORMER]['exact']:.0%}."
+            f"those with {LONG}, with multiplicative attention {wide[SHORT]:.0%} and {wide[LONG]:.0%}; one vector is "
+            f"{near:.2f} nats a token behind in the former and {far:.2f} in the latter, and of all sentences the mean "
+            f"of all states gets {exact[MEAN]['exact']:.0%}, one vector {narrow['exact']:.0%}, attention "
+            f"{wide['exact']:.0%} and the Transformer {exact[TRANSFORMER]['exact']:.0%}."
         )
         # shares can't fall below zero, so exact match must only not speak against it
         return Conclusion(far > max(near, 0.0) and wide[LONG] > narrow[LONG], told)

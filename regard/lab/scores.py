@@ -58,7 +58,7 @@ class AttentionScores(Experiment):
         "rate of attention's links against the corpus's own, and the tokens a second of a step of training. Each model "
         "is trained once, so a small difference may be chance; --full trains each three times."
     )
-    minutes = 4.5
+    minutes = 4
     full_minutes = 35
 
     def measure(self, bench: Bench) -> Tables:
@@ -78,7 +78,7 @@ class AttentionScores(Experiment):
                 rows[-1] |= measure_quality(bench, [runs[name_run(cell, seed)] for seed in seeds])
                 advance()
         speeds = measure_speeds({n: runs[name_run(cell, bench.seed)] for n, cell in enumerate(CELLS)})
-        return {TABLE: [row | {"tokens/s": speeds[n]} for n, row in enumerate(rows)]}
+        return {TABLE: [row | {"tokens/s": round(speeds[n])} for n, row in enumerate(rows)]}
 
     def conclude(self, tables: Tables) -> Conclusion:
         rows = {(row["score"], row["when"], row["feed"]): row for row in tables[TABLE]}
@@ -87,9 +87,9 @@ class AttentionScores(Experiment):
         best = max(tables[TABLE], key=lambda row: row["exact"])
         speed = usual["tokens/s"] / additive["tokens/s"]
         told = (
-            f"The multiplicative score gets {usual['exact']:.0%} of the sentences right with {usual['AER']:.0%} of its "
+            f"The multiplicative score gets {usual['exact']:.0%} of the sentences right and {usual['AER']:.0%} of its "
             f"links wrong; the additive one {additive['exact']:.0%} and {additive['AER']:.0%}, at {1 / speed:.1f} "
-            f"times the speed; location alone {location['exact']:.0%} and {location['AER']:.0%}. Feeding changes exact "
+            f"times the speed; location alone {location['exact']:.0%} and {location['AER']:.0%}; feeding changes exact "
             f"match by {100 * gains['after']:+.0f} points after the cell and by {100 * gains['before']:+.0f} before "
             f"it; the best of all is {tell_cell(best)} with {best['exact']:.0%}."
         )
