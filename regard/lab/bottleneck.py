@@ -14,13 +14,13 @@ import torch
 
 from regard.lab.apparatus.bench import Bench
 from regard.lab.apparatus.experiment import Conclusion, Experiment, Tables
-from regard.lab.apparatus.fit import average
 from regard.lab.apparatus.recipe import make_translation
 from regard.lab.apparatus.translation import answer_pairs, translate_split
 from regard.lens.plot import Plot, Point
 from regard.runs.demo import LENGTHS, by_length
 from regard.runs.folder import Run
 from regard.runs.load import load_bundle, load_translator
+from regard.tasks.measures import average
 from regard.tasks.translation import list_pairs
 
 QUALITY = "exact match by words of the English sentence"

@@ -17,11 +17,11 @@ from regard.errors import DataError
 from regard.host.meter import Advance, ignore
 from regard.lab.apparatus.bench import Bench
 from regard.lab.apparatus.experiment import Conclusion, Experiment, Tables
-from regard.lab.apparatus.fit import average
 from regard.lens.plot import Plot, make_series
 from regard.runs.folder import Run
 from regard.runs.load import load_bundle
 from regard.tasks.entropy import losses
+from regard.tasks.measures import average
 
 SUMMARY, CURVES = "context that is used", "loss by visible context"
 LEAST = 0.01  # a loss that falls by less than this share doesn't count as better

@@ -26,11 +26,12 @@ from torch import Tensor
 from regard.core.model import Model
 from regard.lab.apparatus.bench import Bench
 from regard.lab.apparatus.experiment import Conclusion, Experiment, Tables
-from regard.lab.apparatus.fit import average, fit_line
+from regard.lab.apparatus.fit import fit_line
 from regard.lens.finding import Tap
 from regard.lens.plot import Plot, make_series
 from regard.models import preset
 from regard.parts.initial import Xavier
+from regard.tasks.measures import average
 
 WIDTH, VOCABULARY = 32, 64
 MIX = "decoder.blocks.0.mix"

@@ -21,7 +21,6 @@ from regard.core.view import View
 from regard.data.corpora.algorithms import Problem, problems
 from regard.lab.apparatus.bench import Bench
 from regard.lab.apparatus.experiment import Conclusion, Experiment, Rows, Tables
-from regard.lab.apparatus.fit import average
 from regard.lab.apparatus.recipe import make_algorithm
 from regard.lens.plot import Plot, Point
 from regard.mixers.attention import Attention
@@ -33,6 +32,7 @@ from regard.mixers.recurrent import Recurrent
 from regard.mixers.ssm import SSM
 from regard.mixers.turing import Turing
 from regard.parts.position import Alibi, Bucketed, Rotary
+from regard.tasks.measures import average
 
 SCHEMES = ("none", "sinusoidal", "learned", "rotary", "alibi", "bucketed")
 TASKS = ("reverse", "sort")  # the second doesn't ask for order

@@ -13,10 +13,10 @@ from typing import Any
 
 from regard.lab.apparatus.bench import Bench
 from regard.lab.apparatus.experiment import Conclusion, Experiment, Rows, Tables
-from regard.lab.apparatus.fit import average
 from regard.lab.apparatus.recipe import make_algorithm
 from regard.lab.apparatus.solved import allow_chance, average_sizes
 from regard.lens.plot import Plot, make_series
+from regard.tasks.measures import average
 
 ABSOLUTE, RELATIVE = ("sinusoidal", "learned"), ("rotary", "alibi", "bucketed")
 SCHEMES = ("none", *ABSOLUTE, *RELATIVE)

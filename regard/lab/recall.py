@@ -13,11 +13,11 @@ from typing import Any
 
 from regard.lab.apparatus.bench import Bench
 from regard.lab.apparatus.experiment import Conclusion, Experiment, Rows, Tables
-from regard.lab.apparatus.fit import average
 from regard.lab.apparatus.recipe import make_algorithm
 from regard.lab.apparatus.solved import allow_chance, average_sizes
 from regard.lens.plot import Plot, make_series
 from regard.runs.load import load_bundle
+from regard.tasks.measures import average
 
 SUMMARY, CURVES = "problems solved by length", "problems solved by size"
 TEST, ROWS = 300, 32

@@ -17,13 +17,13 @@ from regard.decode.translator import Translator
 from regard.lab.apparatus.bench import Bench
 from regard.lab.apparatus.clock import time_sides
 from regard.lab.apparatus.experiment import Conclusion, Experiment, Tables
-from regard.lab.apparatus.fit import average
 from regard.lab.apparatus.recipe import make_translation
 from regard.lab.apparatus.translation import batch_pairs, link_split
 from regard.lens.plot import Plot, Point
 from regard.runs.folder import Run
 from regard.runs.load import load_translator
 from regard.tasks.entropy import cross_entropy
+from regard.tasks.measures import average
 from regard.tasks.translation import list_pairs, predict
 
 TABLE = "quality, alignment and speed"

@@ -15,9 +15,9 @@ import torch
 
 from regard.lab.apparatus.bench import Bench
 from regard.lab.apparatus.experiment import Conclusion, Experiment, Rows, Tables
-from regard.lab.apparatus.fit import average
 from regard.lab.apparatus.recipe import make_translation
 from regard.lens.plot import Plot, make_series
+from regard.tasks.measures import average
 
 WIDTHS = (16, 64, 256, 1024)
 QUERIES, KEYS = 256, 64

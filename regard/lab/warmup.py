@@ -19,12 +19,11 @@ from torch import nn
 
 from regard.lab.apparatus.bench import Bench
 from regard.lab.apparatus.experiment import Conclusion, Experiment, Rows, Tables
-from regard.lab.apparatus.fit import average
 from regard.lab.apparatus.prediction import predict_references
 from regard.lab.apparatus.recipe import make_translation
 from regard.lens.plot import Plot, make_series
 from regard.runs.folder import Run
-from regard.tasks.measures import measure_probabilities
+from regard.tasks.measures import average, measure_probabilities
 from regard.train.listener import history
 from regard.train.moment import Moment, Spent
 from regard.train.optimizer import set_rate

@@ -17,10 +17,11 @@ from regard.errors import InputError
 from regard.lab.apparatus.bench import Bench
 from regard.lab.apparatus.clock import time_sides
 from regard.lab.apparatus.experiment import Conclusion, Experiment, Tables, choose_experiment, list_experiments
-from regard.lab.apparatus.fit import average, fit_exponent, fit_growth, fit_line
+from regard.lab.apparatus.fit import fit_exponent, fit_growth, fit_line
 from regard.lab.apparatus.journal import PAGE, format_value, record_outcome, write_table
 from regard.lab.apparatus.outcome import Outcome, perform, spell, write_csv
 from regard.lens.plot import Plot, make_series
+from regard.tasks.measures import average
 
 ROWS = [
     {"width": 16, "scale": "on", "loss": 0.5, "exact": True},

@@ -1,4 +1,4 @@
-"""Curves through measured points, and intervals around means: what the experiments conclude from."""
+"""Curves through measured points: what some experiments conclude from."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from regard.errors import InputError
-from regard.tasks.measures import Numbers, average
-
-__all__ = ["FittedLine", "Growth", "average", "fit_exponent", "fit_growth", "fit_line"]
+from regard.tasks.measures import Numbers
 
 Growth = Literal["O(1)", "O(log n)", "O(n)", "O(n²)"]
 CURVES: dict[Growth, Callable[[Numbers], Numbers]] = {"O(log n)": np.log2, "O(n)": np.positive, "O(n²)": np.square}
