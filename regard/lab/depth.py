@@ -156,7 +156,7 @@ def compose(depth: int, norm: Place | None, residual: bool) -> ModelSpec:
 def describe_run(depth: int, norm: Place | None, residual: bool, tokens: int) -> dict[str, Any]:
     """The training of one stack; all else is equal."""
     model = compose(depth, norm, residual).model_dump(mode="json")
-    # of 0.002, 0.004 and 0.008, by the loss of 4 and 16 blocks with pre norms on validation sentences, with another seed;
+    # of 0.002, 0.004 and 0.008, by the loss of 4 and 16 blocks with pre norms on validation sentences, another seed;
     # deep stacks like a long warm-up
     tree = make_translation(model, tokens, rate=0.008, test=200, schedule={"kind": "linear", "warmup": 0.2})
     return tree | {

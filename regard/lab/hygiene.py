@@ -45,7 +45,7 @@ class Hygiene(Experiment):
 
     def measure(self, bench: Bench) -> Tables:
         seeds, tokens = bench.seeds(3, 5), bench.choose(90_000, 400_000)
-        # of 150, 300 and 500: with 150, the loss of the model without any of them is higher on validation sentences after
+        # of 150, 300 and 500: with 150, the loss of the model without any is higher on validation sentences after
         # 90,000 tokens than after half of them, so there is something to keep in check
         sentences = bench.choose(150, 600)
         cells = [(way, seed) for way in (OFF, *WAYS) for seed in seeds]
