@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard.core.model import Model
 from regard.core.probe import Edit
 from regard.lab.apparatus.bench import Bench
 from regard.lab.apparatus.recipe import make_translation
@@ -14,7 +15,8 @@ from regard.lab.apparatus.translation import answer_pairs, link_split, list_head
 from regard.lab.heads import describe_heads, make_cut, remove_heads
 from regard.runs.folder import Run
 from regard.runs.load import load_translator
-from regard.tasks.translation import likelihood
+from regard.tasks.measures import ratio
+from regard.tasks.translation import sum_losses
 
 TINY = {"kind": "transformer-tiny", "width": 32, "hidden": 32, "depth": 1, "heads": 2, "dropout": 0.0}
 
@@ -50,7 +52,8 @@ def test_reading_finds_right_what_a_greedy_search_writes(run: Run) -> None:
 def test_the_loss_is_that_of_an_evaluation(run: Run) -> None:
     done = translate_split(run)
     translator = load_translator(str(run.folder))
-    expected = likelihood(translator.model, translator, done.pairs, lambda: None).value  # type: ignore[arg-type]
+    assert isinstance(translator.model, Model)
+    expected = ratio(*sum_losses(translator.model, translator, done.pairs, lambda: None)).value
     found = answer_pairs(translator, done.pairs)
     assert found.loss == pytest.approx(expected, rel=1e-5)
     assert found.losses.shape == found.right.shape == (60,)
