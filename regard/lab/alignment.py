@@ -18,6 +18,7 @@ from regard.lab.apparatus.translation import answer_pairs, link_split, list_head
 from regard.lens.alignment import list_layers
 from regard.lens.links import AlignmentScore, Links, measure_links
 from regard.lens.plot import Plot, Point, make_series
+from regard.runs import demo
 from regard.runs.align import read_pairs
 from regard.runs.folder import Run
 from regard.runs.load import load_translator
@@ -29,17 +30,8 @@ LEARNING, CUTS = "links while it learns", "what a cut head costs"
 RECURRENT, TRANSFORMER, DIAGONAL = "recurrent network", "Transformer", "diagonal"
 WHOLE = "none"
 # the demo's models and their rates, which were chosen on validation sentences
-MODELS: dict[str, dict[str, Any]] = {
-    RECURRENT: {"kind": "luong", "cell": "gru", "width": 128, "dropout": 0.0},
-    TRANSFORMER: {
-        "kind": "transformer-tiny",
-        "depth": 1,
-        "heads": 8,
-        "mix": {"kind": "attention", "heads": 8, "position": "rotary"},
-        "dropout": 0.0,
-    },
-}
-RATES = {RECURRENT: 0.0045, TRANSFORMER: 0.004}
+MODELS = {RECURRENT: demo.MODELS["attention"], TRANSFORMER: demo.MODELS["transformer"]}
+RATES = {RECURRENT: demo.RATES["attention"], TRANSFORMER: demo.RATES["transformer"]}
 
 
 class Alignment(Experiment):

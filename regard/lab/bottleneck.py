@@ -17,6 +17,7 @@ from regard.lab.apparatus.experiment import Conclusion, Experiment, Tables
 from regard.lab.apparatus.recipe import make_translation
 from regard.lab.apparatus.translation import answer_pairs, translate_split
 from regard.lens.plot import Plot, Point
+from regard.runs import demo
 from regard.runs.demo import LENGTHS, by_length
 from regard.runs.folder import Run
 from regard.runs.load import load_bundle, load_translator
@@ -46,13 +47,7 @@ MODELS: dict[str, dict[str, Any]] = {
     NONE: {"kind": "seq2seq", **RECURRENT},
     MEAN: {"kind": "seq2seq-mean", **RECURRENT},
     **{score: {"kind": "luong", **RECURRENT, "score": score} for score in SCORES},
-    TRANSFORMER: {
-        "kind": "transformer-tiny",
-        "depth": 1,
-        "heads": 8,
-        "mix": {"kind": "attention", "heads": 8, "position": "rotary"},
-        "dropout": 0.0,
-    },
+    TRANSFORMER: demo.MODELS["transformer"],
 }
 # chosen on validation sentences with another seed: one vector among 0.006 and 0.008, the multiplicative and the reduced
 # score among 0.003, 0.0045 and 0.007, which all that attends and the mean have too; the Transformer's is the demo's
