@@ -22,7 +22,7 @@ from regard.tasks.measures import average
 SUMMARY, CURVES = "problems solved by length", "problems solved by size"
 TEST, ROWS = 300, 32
 LEARNED = 0.9  # of the shorter half
-# About 100,000 weights each; the table says how many. They are trained alike, each at the better of two rates, 0.002 and
+# About 100,000 weights each; the table says how many. All are trained alike, each at the better of two rates, 0.002 and
 # 0.004, by the validation problems that it solves with another seed. Longer problems were tried at first, of which most
 # models had learned little in a budget of minutes.
 MODELS: dict[str, dict[str, Any]] = {
