@@ -156,4 +156,6 @@ def describe_run(told: Assignment, scheme: str, seed: int) -> dict[str, Any]:
     }
     corpus |= {"test_sizes": [told.sizes[0], told.farthest], "seed": seed}
     model = {"kind": "decoder-tiny", "width": 64, "depth": 2, "heads": 2, "context": 256, "position": scheme}
+    # the paper's sinusoids come with tokens times √width; without that they drown tokens that start as small as GPT-2's
+    model["scale"] = scheme == "sinusoidal"
     return make_algorithm(corpus, model, told.steps, rate=0.002 if told.corpus == "add" else 0.003)

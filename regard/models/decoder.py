@@ -43,6 +43,8 @@ class Decoder(Settings):
     """There are learned positions for this many tokens; other schemes have no end."""
     scatter: Count = 0
     """Positions are scattered over this many places while training; at 0 they are counted."""
+    scale: bool = False
+    """Token vectors are multiplied by √width, so that sinusoids, which are large, don't drown them."""
     activation: Activation = "gelu"
     dropout: Rate = 0.0
 
@@ -64,7 +66,7 @@ def compose(s: Decoder) -> ModelSpec:
         norm=LayerNorm(),
         dropout=s.dropout,
     )
-    embedding = Tokens(vocabulary=s.vocabulary, dropout=s.dropout)
+    embedding = Tokens(vocabulary=s.vocabulary, scale=s.scale, dropout=s.dropout)
     stack = StackSpec(
         width=s.width, depth=s.depth, embedding=embedding, blocks=(block,), norm=LayerNorm(), scatter=s.scatter
     )
