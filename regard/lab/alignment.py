@@ -50,7 +50,7 @@ class Alignment(Experiment):
         "compared with the corpus's own links. Then each head that looks at the source is cut in turn, and the test "
         "sentences that are still right are counted."
     )
-    minutes = 1.5
+    minutes = 2
     full_minutes = 5
 
     def measure(self, bench: Bench) -> Tables:

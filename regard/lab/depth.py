@@ -51,7 +51,7 @@ class Depth(Experiment):
         "loss after the same few sentences at growing depths, until a depth doesn't train. All start by Xavier's rule "
         "and learn with one rate and one warm-up."
     )
-    minutes = 2
+    minutes = 1.5
     full_minutes = 25
 
     def measure(self, bench: Bench) -> Tables:

@@ -54,7 +54,7 @@ class Heads(Experiment):
         "and what the loss becomes without it. Then heads are removed, the least important first or at random, and "
         "test sentences that are still right are counted."
     )
-    minutes = 1.5
+    minutes = 2
     full_minutes = 6
 
     def measure(self, bench: Bench) -> Tables:

@@ -40,7 +40,7 @@ class Hygiene(Experiment):
         "them at a time, at the papers' usual values, with three seeds. Differences are taken seed by seed, with a "
         "95 % interval by Student's t; also the share of next tokens that are right."
     )
-    minutes = 3
+    minutes = 2
     full_minutes = 20
 
     def measure(self, bench: Bench) -> Tables:

@@ -36,7 +36,7 @@ class WordPatches(Experiment):
         "captions, and the share of each word's attention inside of the box of its thing is compared with what "
         "attention that looks everywhere alike would have there. Each picture is seen once, so the loss is on new ones."
     )
-    minutes = 3
+    minutes = 2
     full_minutes = 15
 
     def measure(self, bench: Bench) -> Tables:

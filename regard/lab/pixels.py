@@ -42,7 +42,7 @@ class PixelOrder(Experiment):
         "rows that turn at the ends, along Hilbert's curve and in a random order. All see the same pictures, equally "
         "often; what counts is how many nats a new picture takes."
     )
-    minutes = 3
+    minutes = 2
     full_minutes = 30
 
     def measure(self, bench: Bench) -> Tables:

@@ -58,7 +58,7 @@ class Recall(Experiment):
         "(induction), to copy letters, and to copy those that stand among noise. Shares of problems solved: in the "
         "shorter half of the trained lengths, in the longer half, and beyond, up to twice as long."
     )
-    minutes = 2.5
+    minutes = 5
     full_minutes = 40
 
     def measure(self, bench: Bench) -> Tables:

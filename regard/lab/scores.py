@@ -58,7 +58,7 @@ class AttentionScores(Experiment):
         "rate of attention's links against the corpus's own, and the tokens a second of a step of training. Each model "
         "is trained once, so a small difference may be chance; --full trains each three times."
     )
-    minutes = 4
+    minutes = 5
     full_minutes = 35
 
     def measure(self, bench: Bench) -> Tables:

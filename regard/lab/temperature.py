@@ -36,7 +36,7 @@ class SoftmaxTemperature(Experiment):
         "Entropy of the weights, and the norm of the scores' gradient, for random queries and keys; then the same "
         "small Transformer is trained with one head of each size, with and without the scale, on the same sentences."
     )
-    minutes = 2.5
+    minutes = 1
     full_minutes = 12
 
     def measure(self, bench: Bench) -> Tables:

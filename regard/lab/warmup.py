@@ -63,7 +63,7 @@ class WarmUp(Experiment):
         "warm-up, at three rates, on the same sentences; the first updates of its weights are measured with the real "
         "optimizer. Then one of them is trained longer with label smoothing of 0 and 0.1."
     )
-    minutes = 2.5
+    minutes = 2
     full_minutes = 20
 
     def measure(self, bench: Bench) -> Tables:
