@@ -518,9 +518,10 @@ def test_the_files_that_contributors_are_sent_to_are_there() -> None:
         "encoder of pictures",
         "filter",
         "metric",
+        "experiment",
         "export target",
     ]
     for what, folder, first in rows:
         text = (root / folder / first).read_text()
-        assert re.search(r"\(\w*(Spec|Reader)\):\n", text), what
+        assert re.search(r"\(\w*(Spec|Reader|Experiment)\):\n", text), what
         assert "import_all" in (root / folder / "__init__.py").read_text(), what

@@ -72,8 +72,7 @@ class Plot:
 
     def picture(self) -> Picture:
         """As matplotlib's figure, which can be looked at or changed."""
-        every = (*self.series.values(), *(self.guides.values() if self.named else ()))
-        names = list(dict.fromkeys(point.place for points in every for point in points))
+        names = list(dict.fromkeys(point.place for points in self.series.values() for point in points))
         wide = max(6.5, min(14.0, 1.5 + 0.28 * len(names) * (len(self.series) + 1))) if self.named else 7.5
         figure = begin_figure(wide, 4.4)
         axes = figure.add_subplot()

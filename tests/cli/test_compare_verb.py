@@ -10,7 +10,7 @@ import pytest
 from regard.cli import run as run_program
 from tests.cli.test_cli import regard
 from tests.cli.test_verbs import told
-from tests.runs.test_compare import train
+from tests.runs.test_comparison import train
 
 
 @pytest.fixture(scope="module")

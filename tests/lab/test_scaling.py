@@ -39,7 +39,7 @@ def make_curve(mixer: str, exponent: float, factor: float = 1.0, state: float = 
             "token ms": 1.0,
             "state kB": 2.0 * n**state,
         }
-        for n in (128, 256, 512, 1024)
+        for n in (64, 128, 256, 512, 1024)
     ]
 
 
@@ -56,8 +56,8 @@ def test_only_the_upper_end_counts() -> None:
     assert sum_up(rows)["s: n^"] == pytest.approx(2.0)
 
 
-def test_two_lengths_make_no_exponent() -> None:
-    assert sum_up(make_curve("attention", 2.0)[:2])["s: n^"] is None
+def test_three_lengths_make_no_exponent() -> None:
+    assert sum_up(make_curve("attention", 2.0)[:3])["s: n^"] is None
 
 
 def test_curves_cross_where_they_are_equal() -> None:
@@ -141,4 +141,4 @@ def test_other_exponents_would_not_show_it() -> None:
 def test_every_cost_is_drawn() -> None:
     plots = Scaling().draw(make_tables())
     assert len(plots) == len(EXPONENTS)
-    assert [point.place for point in plots[0].series["LSTM"]] == [128, 256, 512, 1024]
+    assert [point.place for point in plots[0].series["LSTM"]] == [64, 128, 256, 512, 1024]

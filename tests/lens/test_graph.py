@@ -153,6 +153,7 @@ def test_a_graph_can_be_saved_and_read_as_a_table(screen: Screen) -> None:
     texts = [item.text for item in ElementTree.fromstring(saved["SVG"]).iter(TEXT)]
     assert {"Time", "length", "seconds", "attention", "mamba", "n²", "256", "1,024"} <= set(texts)
     first.locator("summary").click()
+    first.locator("tbody tr").first.wait_for()  # a box is filled when it has opened
     assert first.locator("tbody tr").count() == len(rows)
 
 
