@@ -64,6 +64,10 @@ def compare(
         str | None,
         typer.Option(metavar="NAME", help="A part that all runs kept: test, validation. [test, if there is one]"),
     ] = None,
+    by_text: Annotated[
+        bool,
+        typer.Option("--by-text", help="Runs whose target tokens differ: leave out what is counted a token."),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A page to write, such as compare.html; with --recipes, the runs' folder."),
@@ -75,7 +79,7 @@ def compare(
     from regard.runs.compare import compare
 
     if recipes:
-        compare_recipes(runs, budget, seeds, match, out, as_json, data or split)
+        compare_recipes(runs, budget, seeds, match, out, as_json, data or split or by_text)
         return
     for option, value in (("--budget", budget), ("--seeds", seeds), ("--match", match)):
         if value is not None:
@@ -85,7 +89,7 @@ def compare(
             raise SpecError(f"--out {out}: a comparison is an HTML page", f"--out {out.with_suffix('.html')}")
         check_file(out)
     keep_memory()
-    found = compare(runs, data or [], split, ProgressMeter())
+    found = compare(runs, data or [], split, ProgressMeter(), by_text)
     if as_json:
         print(json.dumps(found.as_json(), ensure_ascii=False, allow_nan=False))
     else:
@@ -108,7 +112,8 @@ def compare_recipes(
     """Train run files at one budget, and tell which did better."""
     if measured:
         raise SpecError(
-            "--data, --split: recipes are measured on validation data", "regard compare RUN RUN --data FILE"
+            "--data, --split, --by-text: recipes are measured on validation data with one tokenizer",
+            "regard compare RUN RUN --data FILE",
         )
     if budget is None:
         raise SpecError("--recipes: a fair comparison gives each the same budget", "--budget tokens=2M")

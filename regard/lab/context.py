@@ -35,8 +35,9 @@ MODELS: dict[str, dict[str, Any]] = {
     "Mamba": {"kind": "mamba-130m", "width": 112, "depth": 3},
     "attention": {"kind": "decoder-tiny", "width": 112, "depth": 2, "heads": 4, "position": "rotary"},
 }
-# each the better of two by its validation loss, with another seed: 0.001 and 0.003 for the RNN, else 0.004 and 0.01
-RATES = {"RNN": 0.003, "LSTM": 0.01, "Mamba": 0.01, "attention": 0.004}
+# each the better of two by its validation loss, with other seeds: 0.004 and 0.01; for the RNN the best of 0.0003, 0.001
+# and 0.003 over two of them, since with 0.003 it learns nothing in one of two
+RATES = {"RNN": 0.001, "LSTM": 0.01, "Mamba": 0.01, "attention": 0.004}
 
 
 class Reach(Experiment):

@@ -112,8 +112,8 @@ class Order(Experiment):
             f"Without positions, shuffled inputs give shuffled outputs (relative difference {blind['shuffled']:.0e}; "
             f"with positions at least {least:.2g}), and {blind['reverse']:.1%} of the problems are reversed right, "
             f"where {blind['best of a set']:.1%} is the most that a set allows; with positions {worst['reverse']:.0%} "
-            f"({worst['position']}) to {best['reverse']:.0%} ({best['position']}) are. Sorting, which needs no order, "
-            f"reaches {blind['sort']:.0%} without positions."
+            f"({worst['position']}) to {best['reverse']:.0%} ({best['position']}) are; sorting, which needs no order, "
+            f"reaches {blind['sort']:.0%} without them."
         )
         # so few problems can't tell what a set allows from three standard errors more
         chance = blind["best of a set"]

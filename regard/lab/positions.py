@@ -113,8 +113,8 @@ class Positions(Experiment):
             )
         best = max((row for row in rows if row["task"] in learned), key=lambda row: float(row["beyond"]))
         sentence = (
-            f"Beyond the trained lengths is solved: {'; '.join(told)}. {best['position']} carries furthest "
-            f"({best['beyond']:.0%} of {best['task']}). {compare_sums(rows)}"
+            f"Beyond the trained lengths is solved: {'; '.join(told)}; {best['position']} carries furthest "
+            f"({best['beyond']:.0%} of {best['task']}), and {compare_sums(rows)}"
         )
         carried = average(gaps).value > allow_chance(TEST // 2 * len(ABSOLUTE) * len(learned))
         return Conclusion(carried and min(gaps) >= 0, sentence)
@@ -137,7 +137,7 @@ def compare_sums(rows: Rows) -> str:
     """What the form of a sum makes of it, with the same positions."""
     forms = {row["task"]: row for row in rows if row["position"] == "rotary" and row["task"].startswith("add")}
     told = ", ".join(f"{row['trained']:.0%} and {row['beyond']:.0%} ({task})" for task, row in forms.items())
-    return f"Of sums, rotary positions solve within the trained lengths and beyond: {told}."
+    return f"rotary positions solve of sums, within the trained lengths and beyond: {told}."
 
 
 def name_run(task: str, scheme: str) -> str:

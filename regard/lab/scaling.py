@@ -87,7 +87,7 @@ class Scaling(Experiment):
         told = ", ".join(f"{name}'s as n^{_show(exponent)}" for name, exponent in exponents.items())
         crossings = {row["mixer"]: row["training"] for row in tables[CROSSINGS]}
         sentence = (
-            f"Time of training grows with length: {told}. In training an LSTM is cheaper than attention "
+            f"Time of training grows with length: {told}; an LSTM is cheaper to train than attention "
             f"{crossings['LSTM']}, Mamba {crossings['Mamba']}; after {rows['attention']['n']:,} positions attention "
             f"remembers {rows['attention']['state kB']:,.0f} kB, an LSTM {rows['LSTM']['state kB']:.2g}."
         )

@@ -1,7 +1,7 @@
 """A fair comparison of runs: the same samples, the same search, paired tests, and what each of them costs.
 
-What can't be compared is refused, or left out by name: other tasks, other test data, losses a token where text is cut
-into other tokens.
+What can't be compared is refused: other tasks, other test data, targets that are cut into other tokens. With `by_text`
+the last are compared by their texts, and what is counted a token is left out by name.
 """
 
 from __future__ import annotations
@@ -65,11 +65,15 @@ class Contender:
 
 
 def compare(
-    runs: Sequence[str | Path], data: Sequence[str] = (), split: str | None = None, meter: Meter = SILENT
+    runs: Sequence[str | Path],
+    data: Sequence[str] = (),
+    split: str | None = None,
+    meter: Meter = SILENT,
+    by_text: bool = False,
 ) -> RunComparison:
     """Compare trained runs on samples that none of them has seen: files, or what all of them kept for testing.
 
-    `split`: another part that they kept: validation.
+    `split`: another part that they kept: validation. `by_text`: runs whose tokens differ are compared by their texts.
 
     >>> import regard
     >>> found = regard.compare(["runs/en-fr", "runs/en-fr-2"])
@@ -96,6 +100,8 @@ def compare(
     for noun, label in zip(nouns, labels, strict=True):
         with meter.watch(f"asking {label}, batches of samples") as advance:
             found.append(ask(noun, label, data, where or None, advance))
+        if not by_text:
+            insist_on_tokens(found)
     agree(found)
     with meter.watch("comparing", None) as advance:
         return weigh(found, ", ".join(Path(file).name for file in data) or where, advance)
@@ -175,6 +181,25 @@ def agree(runs: Sequence[Contender]) -> None:
             raise InputError(f"{first.label} and {run.label} know different labels: {odd}", "runs with the same labels")
 
 
+def insist_on_tokens(runs: Sequence[Contender]) -> None:
+    """Refuse runs whose targets are cut into other tokens: a loss of theirs is counted in another unit."""
+    counted, texts = list_measures(runs)
+    first, *others = runs
+    odd = next((run for run in others if run.tokenizer != first.tokenizer), None)
+    if odd is None or not counted:
+        return
+    told = f"{first.label} and {odd.label} have different target tokens, and {', '.join(counted)} is counted a token"
+    way = f", or --by-text compares {', '.join(texts)} alone" if texts else ""
+    raise InputError(told, f"runs with one tokenizer (tokenizer.like) and the same levels of pixels{way}")
+
+
+def list_measures(runs: Sequence[Contender]) -> tuple[list[str], list[str]]:
+    """The measures that all runs have: those that are counted a token, and those of texts, samples, bytes."""
+    shared = [name for name in runs[0].scores.statistics if all(name in run.scores.statistics for run in runs)]
+    counted = [name for name in shared if runs[0].scores.statistics[name].per_token]
+    return counted, [name for name in shared if name not in counted]
+
+
 def weigh(runs: Sequence[Contender], data: str, pulse: Pulse) -> RunComparison:
     """Measures, differences, groups and examples of runs whose answers are there."""
     scores = [run.scores for run in runs]
@@ -212,19 +237,16 @@ def weigh(runs: Sequence[Contender], data: str, pulse: Pulse) -> RunComparison:
 
 def choose_statistics(runs: Sequence[Contender]) -> tuple[dict[str, list[Statistic]], list[str]]:
     """Every measure that can be compared, of each run; and what was left out, and why."""
-    shared = [name for name in runs[0].scores.statistics if all(name in run.scores.statistics for run in runs)]
-    found = {name: [run.scores.statistics[name] for run in runs] for name in shared}
-    if len({run.tokenizer for run in runs}) < 2:
-        return found, []
-    blind = [name for name, one in found.items() if one[0].per_token]
-    told = f"{', '.join(blind)}: left out, since these runs have different tokens and it is counted a token."
-    found = {name: one for name, one in found.items() if name not in blind}
-    if not found:
+    counted, texts = list_measures(runs)
+    shared, notes = [name for name in runs[0].scores.statistics if name in {*counted, *texts}], list[str]()
+    if counted and len({run.tokenizer for run in runs}) > 1:
+        shared = texts
+        notes = [f"{', '.join(counted)}: left out, since these runs have different tokens and it is counted a token."]
+    if not shared:
         raise InputError(
-            f"these runs have different tokens, and {', '.join(blind)} is counted a token",
-            "runs with one tokenizer (tokenizer.like), or with pictures in the same levels",
+            f"{', '.join(counted)} is counted a token, and all that is measured", "runs with one tokenizer"
         )
-    return found, [told] if blind else []
+    return {name: [run.scores.statistics[name] for run in runs] for name in shared}, notes
 
 
 def weigh_pairs(

@@ -19,6 +19,8 @@ def test_the_page_has_every_experiment_of_ours_in_order() -> None:
     for one, section in zip(ours, sections, strict=True):
         assert section.startswith(f"{one.name}\n**{one.question}** {one.claim}\n\n{one.method}\n")
         assert f"`regard lab {one.name} --seed " in section
+        (finding,) = re.findall(r"(?m)^\*([^*].*)\*$", section)
+        assert finding.endswith(".") and not re.search(r"[.!?] ", finding), "a finding is one sentence"
 
 
 def test_every_recorded_experiment_kept_to_five_minutes() -> None:

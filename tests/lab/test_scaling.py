@@ -130,7 +130,7 @@ def test_the_conclusion_has_the_exponents_of_its_table() -> None:
     found = Scaling().conclude(make_tables())
     assert found.shown
     assert "attention's as n^1.90, LSTM's as n^1.00, Mamba's as n^1.00" in found.sentence
-    assert "an LSTM is cheaper than attention at all lengths" in found.sentence
+    assert "an LSTM is cheaper to train than attention at all lengths" in found.sentence
 
 
 def test_other_exponents_would_not_show_it() -> None:

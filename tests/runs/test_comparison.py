@@ -143,9 +143,12 @@ def test_texts_have_their_parts_by_length_and_by_frequency(place: Path) -> None:
     assert found.main == "bleu" and found.costs[0]["writing"] > 0
 
 
-def test_losses_of_other_tokens_are_left_out_by_name(language: list[str], place: Path) -> None:
+def test_runs_of_other_tokens_are_compared_by_text_or_not_at_all(language: list[str], place: Path) -> None:
     other = train(place, "language", "other-tokens", tokenizer={"vocabulary": 300})
-    found = compare([language[0], other])
+    with pytest.raises(InputError, match="short and other-tokens have different target tokens, and loss") as caught:
+        compare([language[0], other])
+    assert "--by-text compares bits_per_byte alone" in str(caught.value.hint)
+    found = compare([language[0], other], by_text=True)
     assert list(found.measures) == ["bits_per_byte"]  # bytes are the same, whatever the tokens
     assert any("loss: left out" in note for note in found.notes)
 
@@ -164,7 +167,8 @@ def test_what_cannot_be_compared_is_refused_with_a_way_out(language: list[str], 
     refuse([language[0], masked], "different tasks.*short learned language, masked learned masking")
     refuse([masked, train(place, "masking", "masked-2", seed=2)], "learned masking can't be compared yet")
     drawn = [train(place, "pixels", f"levels-{n}", task={"kind": "pixels", "levels": n}) for n in (4, 8)]
-    refuse(drawn, "different tokens, and nats, bits is counted a token")
+    refuse(drawn, "levels-4 and levels-8 have different target tokens, and nats, bits is counted a token")
+    refuse(drawn, "nats, bits is counted a token, and all that is measured", by_text=True)
     others = train(place, "language", "other-test", corpus={**FIRST, "test": 20})
     refuse([language[0], others], "short and other-test kept different samples for test")
     refuse(language, "which", data=["test.txt"], split="test")
