@@ -2,7 +2,8 @@
 
 `pairs` have `source` and `target`; `documents` a `text`; `labels` a `text`, perhaps a `second` one, and a `label`;
 `tags` have `words` and `tags`; `series` have `values`, `marks` and a `target`; `pictures` have a `picture`, `images` a
-`label` beside it, `captions` one or several `texts`. Another form is another subclass of
+`label` beside it, `captions` one or several `texts`; `conversations` have `messages`, `prompts` a `prompt` of messages,
+`preferences` the answers `chosen` and `rejected` beside it. Another form is another subclass of
 `FormSpec`, wherever it is defined; its fields may be arrays. A sample may say its `place`, as `file:line`, for errors
 that are found later, its `size`, for accuracy by size, and its `group`, which stays on one side of a split.
 """
@@ -44,6 +45,24 @@ class Plain:
         if not self.listed:
             return isinstance(value, self.types)
         return isinstance(value, list) and all(isinstance(item, self.types) for item in value)
+
+
+@dataclass(frozen=True)
+class Messages:
+    """A field that holds what was said, in order: each has a role and its content, and both are texts."""
+
+    def __str__(self) -> str:
+        return "a list of messages, each with a role and a content"
+
+    def fits(self, value: object) -> bool:
+        return isinstance(value, list) and bool(value) and all(map(self._is_message, value))
+
+    def _is_message(self, value: object) -> bool:
+        return (
+            isinstance(value, dict)
+            and value.keys() == {"role", "content"}
+            and all(isinstance(text, str) for text in value.values())
+        )
 
 
 TEXT, NUMBER = Plain((str,)), Plain((int, float))
@@ -167,6 +186,31 @@ class CaptionForm(FormSpec):
     holds: ClassVar[Mapping[str, Field]] = {"picture": PICTURE, "texts": TEXTS}
     spaced: ClassVar[bool] = False
     asks: ClassVar[tuple[str, ...]] = ("picture",)
+
+
+class ConversationForm(FormSpec):
+    kind: Literal["conversations"] = "conversations"
+    holds: ClassVar[Mapping[str, Field]] = {"messages": Messages()}
+
+
+class PromptForm(FormSpec):
+    """`answer`: what would be right, for rewards that know it."""
+
+    kind: Literal["prompts"] = "prompts"
+    holds: ClassVar[Mapping[str, Field]] = {"prompt": Messages()}
+    may_hold: ClassVar[Mapping[str, Field]] = {"answer": TEXT}
+    asks: ClassVar[tuple[str, ...]] = ("prompt",)
+    trimmed: ClassVar[bool] = False
+
+
+class PreferenceForm(FormSpec):
+    """`margin`: by how much the chosen answer is better, where somebody said so."""
+
+    kind: Literal["preferences"] = "preferences"
+    holds: ClassVar[Mapping[str, Field]] = {"prompt": Messages(), "chosen": TEXT, "rejected": TEXT}
+    may_hold: ClassVar[Mapping[str, Field]] = {"margin": NUMBER}
+    asks: ClassVar[tuple[str, ...]] = ("prompt",)
+    trimmed: ClassVar[bool] = False
 
 
 def place(sample: Sample, split: str, number: int) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import islice
 from random import Random
@@ -32,6 +33,7 @@ from regard.tasks.scores import SampleScores
 
 B = TypeVar("B")
 Pulse = Callable[[], None]  # called now and then in long work; it may raise to end it
+Reference = Callable[[], AbstractContextManager[Model]]  # within it, the model as it was before the first step
 
 
 class TaskSpec(Spec):
@@ -160,6 +162,7 @@ class Task(ABC, Generic[B]):
     rising: ClassVar[bool]  # whether more of it is better
     sorted_by: ClassVar[tuple[str, ...]] = ()  # columns whose lengths say which samples share a batch
     usual_rows: ClassVar[int | None] = None  # samples of a batch, unless told, where tokens can't say how many
+    compares: ClassVar[bool] = False  # whether it asks what the model said as the run began (`begin`)
     reinforces: ClassVar[bool] = False  # whether its loss teaches attention that draws where it looks (`reinforce.py`)
 
     def __init__(self, spec: Any, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
@@ -230,8 +233,15 @@ class Task(ABC, Generic[B]):
         """Weights that this task gives to what the model's parts report as costs; the others have their usual ones."""
         return {}
 
+    def begin(self, model: Model, reference: Reference, pulse: Pulse) -> None:
+        """Training begins, or goes on: get ready whatever needs the model. `reference`: the model as the run began."""
+
     def settle(self) -> None:
         """A batch's gradient was taken."""
+
+    def report(self) -> Mapping[str, float]:
+        """What the journal is told of the last step beside its loss: rewards, divergence, seconds by part."""
+        return {}
 
     def memory(self) -> Mapping[str, Tensor]:
         """What the next batch needs to know of this one, for a checkpoint."""

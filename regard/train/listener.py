@@ -29,7 +29,9 @@ class Step:
     tokens: int  # so far
     seconds: float
     tokens_per_second: float
-    costs: Mapping[str, float] = field(default_factory=dict)  # what parts of the model reported, by name, unweighted
+    costs: Mapping[str, float] = field(
+        default_factory=dict
+    )  # what the model's parts and the task reported, by name, unweighted
     waiting: float = 0.0  # the share of the time of all steps so far in which they waited for batches
 
 

@@ -88,6 +88,8 @@ class Trainer:
         self.names = [name for name, _ in model.named_parameters()]
         self.weights: list[Tensor] = [weight for _, weight in model.named_parameters()]
         self.mean = [weight.detach().clone() for weight in self.weights] if spec.ema else []
+        # a checkpoint comes later, so these are the weights that the run begins with; adapters do nothing yet
+        self.first = [weight.detach().clone() for weight in self._learning] if task.compares else []
         self.signals, self.timer = Signals(world), Timer(spec, world, bool(task.validation))
         self.saved = -1  # the last step that was
         self.measures: Mapping[str, Any] | None = None
@@ -100,6 +102,7 @@ class Trainer:
         self.timer.start(self.moment.seconds)
         batches = self.task.batches(self.moment.epoch, self.moment.position, self.world.rank, self.world.size)
         with closing(batches) as places, self.signals.listen(), self._heard():
+            self._begin()
             self._settle()  # an evaluation that a signal cut short is made up for
             while (reason := self._ended()) is None:
                 self._step(places)
@@ -109,6 +112,14 @@ class Trainer:
             self.save()
             self._tell(lambda listener: listener.on_finish(self.moment, reason))
         return Report(reason, self.moment, self.measures)
+
+    def _begin(self) -> None:
+        """Let the task get ready; a signal ends that too."""
+        try:
+            self.task.begin(self.model, self.use_start, self.signals.pulse)
+        except Interrupted:
+            self._heed()
+            raise
 
     @contextmanager
     def _heard(self) -> Iterator[None]:
@@ -150,7 +161,7 @@ class Trainer:
             raise self._divergence(loss, gradient, rate, places)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        costs = self.costs.settle()
+        costs = {**self.costs.settle(), **self.task.report()}
         self._average()
         moment.step += 1
         moment.tokens += tokens
@@ -246,14 +257,24 @@ class Trainer:
     @contextmanager
     def use_average(self) -> Iterator[None]:
         """The running average in the weights' place, for as long as it takes."""
-        own = [weight.data for weight in self.weights]
-        for weight, mean in zip(self.weights, self.mean or own, strict=True):
-            weight.data = mean
-        try:
+        with exchange(self.weights, self.mean or [weight.data for weight in self.weights]):
             yield
+
+    @contextmanager
+    def use_start(self) -> Iterator[Model]:
+        """The weights that the run began with in their place, for as long as it takes; dropout is off within."""
+        training = self.model.training
+        self.model.eval()
+        try:
+            with exchange(self._learning, self.first), torch.no_grad():
+                yield self.model
         finally:
-            for weight, data in zip(self.weights, own, strict=True):
-                weight.data = data
+            self.model.train(training)
+
+    @property
+    def _learning(self) -> list[Tensor]:
+        """The weights that training changes."""
+        return [weight for weight in self.weights if weight.requires_grad]
 
     def save(self) -> None:
         """Write all that the next step follows from."""
@@ -317,3 +338,16 @@ class Trainer:
         store, name = self.archive.store, signal.Signals(number).name
         kept = "nothing is kept" if store is None else f"saved in {store.folder}"
         raise Stopped(f"{name} at step {self.moment.step}: {kept}", self.archive.resume, number)
+
+
+@contextmanager
+def exchange(weights: Sequence[Tensor], others: Sequence[Tensor]) -> Iterator[None]:
+    """Other numbers in the weights' place, for as long as it takes."""
+    own = [weight.data for weight in weights]
+    for weight, other in zip(weights, others, strict=True):
+        weight.data = other
+    try:
+        yield
+    finally:
+        for weight, data in zip(weights, own, strict=True):
+            weight.data = data

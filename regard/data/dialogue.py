@@ -1,0 +1,173 @@
+"""Conversations: who says what, and the named formats in which a model reads that.
+
+A format is data: what stands before and after the words of each role. Nothing in it is a program, and nothing that came
+with a checkpoint is asked. Each piece is cut into tokens by itself, so a prompt has the same tokens whether an answer
+follows or not, and what a person writes can't become a token that steers the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from regard.data.tokenizer import Tokenizer
+from regard.errors import SpecError
+
+Message = Mapping[str, str]  # role, content
+SYSTEM, USER, ASSISTANT = ROLES = ("system", "user", "assistant")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What stands around the words of a role."""
+
+    before: str = ""
+    after: str = ""
+    lead: str = ""  # a space that is cut into tokens with the first word, as in running text
+
+
+@dataclass(frozen=True)
+class ChatFormat:
+    """How a conversation is written down for a model."""
+
+    name: str
+    meaning: str  # what it is, or whose
+    frames: Mapping[str, Frame] = field(default_factory=dict)  # by role; a role without one can't be written
+    end: str = ""  # the control that ends an answer; unless given, the token that ends every text
+    controls: tuple[str, ...] = ()  # words of the format that are one token each, and that no text can spell
+
+    def frame(self, role: str) -> Frame:
+        if role not in self.frames:
+            raise SpecError(
+                f"format {self.name}: it has no place for what the {role} says", f"format={_suggest(role, self.name)}"
+            )
+        return self.frames[role]
+
+
+@dataclass
+class Transcript:
+    """A conversation in tokens, and which of them a model is to learn to say: the assistant's words and their ends."""
+
+    tokens: list[int] = field(default_factory=list)
+    learned: list[bool] = field(default_factory=list)
+
+    def add(self, tokens: Sequence[int], learned: bool) -> None:
+        self.tokens += tokens
+        self.learned += [learned] * len(tokens)
+
+
+def list_formats(*formats: ChatFormat) -> dict[str, ChatFormat]:
+    return {form.name: form for form in formats}
+
+
+FORMATS = list_formats(
+    ChatFormat(
+        "plain",
+        "the texts themselves, with nothing between them: a prompt that is written on",
+        {role: Frame() for role in ROLES},
+    ),
+    ChatFormat(
+        "turns",
+        "names and colons, a line for each",
+        {
+            SYSTEM: Frame("", "\n"),
+            USER: Frame("User:", "\n", lead=" "),
+            ASSISTANT: Frame("Assistant:", "\n", lead=" "),
+        },
+    ),
+    ChatFormat(
+        "human-assistant",
+        "as in Anthropic's preferences (Bai et al. 2022)",
+        {
+            SYSTEM: Frame(),
+            USER: Frame("\n\nHuman:", lead=" "),
+            ASSISTANT: Frame("\n\nAssistant:", lead=" "),
+        },
+    ),
+    ChatFormat(
+        "alpaca",
+        "an instruction and a response under headings (Taori et al. 2023)",
+        {
+            SYSTEM: Frame("", "\n\n"),
+            USER: Frame("### Instruction:\n", "\n\n"),
+            ASSISTANT: Frame("### Response:\n", "\n\n"),
+        },
+    ),
+    ChatFormat(
+        "chatml",
+        "turns between two tokens of their own, as Qwen's",
+        {role: Frame(f"<|im_start|>{role}\n", "\n") for role in ROLES}
+        | {role: Frame(f"<|im_start|>{role}\n", "<|im_end|>\n") for role in (SYSTEM, USER)},
+        end="<|im_end|>",
+        controls=("<|im_start|>", "<|im_end|>"),
+    ),
+)
+
+
+def find_format(name: str) -> ChatFormat:
+    """A format by its name."""
+    if name not in FORMATS:
+        raise SpecError(f"format {name!r} isn't known", f"one of {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def encode_dialogue(messages: Sequence[Message], form: ChatFormat, tokenizer: Tokenizer) -> Transcript:
+    """A whole conversation, from the token that begins a text on."""
+    script = Transcript()
+    script.add([tokenizer.begin], False)
+    for number, message in enumerate(messages):
+        frame = form.frame(message["role"])
+        script.add(_obey(frame.before, form, tokenizer), False)
+        if message["role"] == ASSISTANT:
+            script.add(encode_answer(message["content"], form, tokenizer), True)
+            if number + 1 < len(messages):  # a last answer ends the text
+                script.add(_obey(frame.after, form, tokenizer), False)
+        else:
+            script.add(tokenizer.encode([frame.lead + message["content"]])[0], False)
+            script.add(_obey(frame.after, form, tokenizer), False)
+    return script
+
+
+def encode_prompt(messages: Sequence[Message], form: ChatFormat, tokenizer: Tokenizer) -> list[int]:
+    """A conversation up to where the next answer begins."""
+    # an answer before the last message is followed by what stands after it, and so is one at the end: more is to come
+    script = encode_dialogue([*messages, {"role": ASSISTANT, "content": ""}], form, tokenizer)
+    return script.tokens[: len(script.tokens) - len(encode_answer("", form, tokenizer))]
+
+
+def encode_answer(text: str, form: ChatFormat, tokenizer: Tokenizer) -> list[int]:
+    """An answer's tokens and the one that ends it."""
+    lead = form.frame(ASSISTANT).lead
+    return [*tokenizer.encode([lead + text if text else ""])[0], find_end(form, tokenizer)]
+
+
+def decode_answers(rows: Sequence[Sequence[int]], form: ChatFormat, tokenizer: Tokenizer) -> list[str]:
+    """The texts of answers, without the tokens that end them."""
+    lead = form.frame(ASSISTANT).lead
+    return [text.removeprefix(lead) for text in tokenizer.decode(rows)]
+
+
+def find_end(form: ChatFormat, tokenizer: Tokenizer) -> int:
+    """The token that ends an answer."""
+    return _obey(form.end, form, tokenizer)[0] if form.end else tokenizer.end
+
+
+def _obey(text: str, form: ChatFormat, tokenizer: Tokenizer) -> list[int]:
+    """The tokens of what a format itself says: its controls are meant."""
+    if not text:
+        return []
+    return tokenizer.obey(text, _list_controls(form, tokenizer)) if form.controls else tokenizer.encode([text])[0]
+
+
+def _list_controls(form: ChatFormat, tokenizer: Tokenizer) -> list[int]:
+    """The numbers of a format's controls; refused where the tokenizer has none for one of them."""
+    found = [tokenizer.engine.token_to_id(name) for name in form.controls]
+    for name, number in zip(form.controls, found, strict=True):
+        if number is None or number not in tokenizer.controls:
+            raise SpecError(f"format {form.name}: the tokenizer has no token {name}", "format=turns")
+    return found
+
+
+def _suggest(role: str, name: str) -> str:
+    """A format that has a place for a role."""
+    return next((form.name for form in FORMATS.values() if role in form.frames and form.name != name), "turns")
