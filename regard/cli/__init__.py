@@ -27,6 +27,7 @@ for name in (
     "generate",
     "chat",
     "answer",
+    "score",
     "caption",
     "paint",
     "retrieve",
