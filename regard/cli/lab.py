@@ -15,6 +15,7 @@ import typer
 from regard.cli.arguments import hint, verb
 from regard.cli.completion import complete_experiments
 from regard.cli.progress import ProgressMeter, format_seconds
+from regard.errors import RegardError, Stopped
 from regard.host.machine import keep_memory
 
 if TYPE_CHECKING:
@@ -62,10 +63,17 @@ def lab(
     if record is not None:
         read_page(record)  # a page that can't be written is found out now, and not in five minutes
     keep_memory()
-    outcomes = []
+    outcomes, failed = [], dict[str, RegardError]()
     for experiment in chosen:
         announce(experiment, full)
-        outcome = perform(experiment, out, seed, full, ProgressMeter())
+        try:
+            outcome = perform(experiment, out, seed, full, ProgressMeter())
+        except RegardError as error:
+            if name != ALL or isinstance(error, Stopped):
+                raise
+            failed[experiment.name] = error  # the others don't depend on it
+            print(f"regard: {experiment.name}: {error}", file=sys.stderr, flush=True)
+            continue
         outcomes.append(outcome)
         if as_json:
             print(json.dumps(outcome.as_json(), ensure_ascii=False), flush=True)
@@ -75,6 +83,10 @@ def lab(
             record_outcome(record, outcome)
     if len(outcomes) > 1 and not as_json:
         summarise(outcomes)
+    if failed:
+        told = "; ".join(f"{one}: {error.message}" for one, error in failed.items())
+        again = f"regard lab {next(iter(failed))} --seed {seed + 1}"
+        raise RegardError(f"{len(failed)} of {len(chosen)} experiments failed: {told}", again)
     if len(outcomes) == 1:
         page = out / chosen[0].name / f"{chosen[0].name}.html"
         more = "" if full else f", or regard lab {chosen[0].name} --full takes more time"

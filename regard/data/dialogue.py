@@ -17,6 +17,11 @@ Message = Mapping[str, str]  # role, content
 SYSTEM, USER, ASSISTANT = ROLES = ("system", "user", "assistant")
 
 
+def say(role: str, content: str) -> dict[str, str]:
+    """A message."""
+    return {"role": role, "content": content}
+
+
 @dataclass(frozen=True)
 class Frame:
     """What stands around the words of a role."""

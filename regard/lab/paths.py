@@ -103,12 +103,12 @@ class Paths(Experiment):
 def measure_distance(contestant: Contestant, length: int, seed: int) -> Distance:
     """Path and chain in the shallowest stack of a mixer in which the last of `length` positions sees the first."""
     torch.manual_seed(seed)
-    layers = [contestant.build(WIDTH)]
+    layers = [build_layer(contestant)]
     way = _count(layers, contestant, length)
     if way is None:
         reach = measure_reach(layers[0], length)
         while reach < length - 1:
-            layers.append(contestant.build(WIDTH, len(layers)))
+            layers.append(build_layer(contestant, len(layers)))
             reach += measure_reach(layers[-1], length)
         way = _count(layers, contestant, length)
     if way is None:
@@ -116,17 +116,22 @@ def measure_distance(contestant: Contestant, length: int, seed: int) -> Distance
     return way
 
 
+def build_layer(contestant: Contestant, layer: int = 0) -> Mixer:
+    """A mixer in double precision: through 64 gated layers, what is small becomes 0 in single precision."""
+    return contestant.build(WIDTH, layer).double()
+
+
 def measure_reach(mixer: Mixer, length: int) -> int:
     """How many positions back the last one sees."""
-    x = torch.randn(1, length, WIDTH, requires_grad=True)
-    (gradient,) = torch.autograd.grad(run_whole(mixer, x, make_memory(mixer, 1, WIDTH))[:, -1].sum(), x)
+    x = torch.randn(1, length, WIDTH, dtype=torch.double, requires_grad=True)
+    (gradient,) = torch.autograd.grad(run_whole(mixer, x, make_memory(mixer, 1, WIDTH, x.dtype))[:, -1].sum(), x)
     return length - 1 - int(gradient[0].any(-1).int().argmax())
 
 
 def _count(layers: Sequence[Mixer], contestant: Contestant, length: int) -> Distance | None:
-    x = torch.randn(1, length, WIDTH, requires_grad=True)
+    x = torch.randn(1, length, WIDTH, dtype=torch.double, requires_grad=True)
     y = x
     for mixer in layers:
-        y = run_openly(mixer, y, contestant.opened, make_memory(mixer, 1, WIDTH))
+        y = run_openly(mixer, y, contestant.opened, make_memory(mixer, 1, WIDTH, x.dtype))
     path = count_path(y[:, -1], x, 0)
     return None if path is None else Distance(len(layers), path, count_chain(y, x))

@@ -97,7 +97,7 @@ class Screen(Listener):
             self.console.print("".join(f"{name:>{width(name)}}" for name in ("step", "time", *shown)), soft_wrap=True)
             self.header = True
         cells = {"step": f"{moment.step:,}", "time": clock(moment.seconds)}
-        cells |= {name: f"{value:.4g}" for name, value in shown.items()}
+        cells |= {name: fit_number(value, width(name) - 1) for name, value in shown.items()}
         row = "".join(f"{cell:>{width(name)}}" for name, cell in cells.items())
         self.console.print(row + ("  best" if best else ""), soft_wrap=True)
 
@@ -140,6 +140,11 @@ class Replay(Screen):
             speed = f"{step.tokens / max(step.seconds, 1e-9):,.0f} tokens/s"
             self.draw(self.describe(step, float(self.entry.get("progress", 0.0)), speed))
             self.entry = None
+
+
+def fit_number(value: float, room: int) -> str:
+    """A number with four digits, or with fewer where that wouldn't leave a space before it: 8.396e-11."""
+    return next((text for digits in (4, 3, 2) if len(text := f"{value:.{digits}g}") <= room), f"{value:.0e}")
 
 
 def width(name: str) -> int:

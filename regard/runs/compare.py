@@ -158,7 +158,7 @@ def ask(noun: str, label: str, files: Sequence[str], split: Split | None, pulse:
     samples: list[Sample] = read_samples(run, task, files, split)
     check(samples, task, bundle.lexicon, noun)
     scores = task.score_samples(pipeline, samples, pulse)
-    words = bundle.lexicon.tokenizers[1].digest if bundle.lexicon.words is not None else scores.tokens
+    words = f"{bundle.lexicon.tokenizers[1].digest if bundle.lexicon.words is not None else ''} {scores.tokens}"
     labels = frozenset(bundle.lexicon.labels)
     return Contender(read_account(noun, label), run, task, labels, words, scores)
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from regard.errors import InputError
 from regard.tasks.measures import Measure, Numbers, enclose, ratio, resample
+from regard.tasks.significance import Statistic
 
 ORDERS = 4  # n-grams of one to four words
 SIGMA = 6.0  # of the gaussian over differences of length
@@ -61,10 +62,7 @@ def measure_bleu(
 
     lines = [" ".join(words) for words in texts]
     groups = [[" ".join(words) for words in group] for group in references]
-    # a text's own counts add up to those of all; the effective order only silences a warning here
-    single = BLEU(lowercase=True, tokenize="none", effective_order=True)
-    scores = [single.sentence_score(line, group) for line, group in zip(lines, groups, strict=True)]
-    rows = np.array([[*one.counts, *one.totals, one.sys_len, one.ref_len] for one in scores], np.float64)
+    rows = count_matches(lines, groups)
     drawn = resample(np.arange(len(rows)), rows, 0)
     most = max(map(len, groups))
     streams = [[group[n] if n < len(group) else None for group in groups] for n in range(most)]
@@ -75,6 +73,29 @@ def measure_bleu(
         found.append(enclose(np.array([value]), bleu(drawn, order)))
         signature = f"{scorer.get_signature()}|{MANNER}"
     return found, signature
+
+
+def count_matches(lines: Sequence[str], groups: References) -> Numbers:
+    """What `bleu` needs of each text, cut into words by spaces; a text's own counts add up to those of all."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    # the effective order only silences a warning here
+    single = BLEU(lowercase=True, tokenize="none", effective_order=True)
+    scores = [single.sentence_score(line, group) for line, group in zip(lines, groups, strict=True)]
+    return np.array([[*one.counts, *one.totals, one.sys_len, one.ref_len] for one in scores], np.float64)
+
+
+def score_agreement(texts: Sequence[str], references: References) -> dict[str, Statistic]:
+    """BLEU-4, CIDEr-D and the share that is right to the letter, text by text, for comparisons."""
+    words = [cut_words(text) for text in texts]
+    wanted = [[cut_words(text) for text in group] for group in references]
+    lines, groups = [" ".join(one) for one in words], [[" ".join(one) for one in group] for group in wanted]
+    right = [float(text in group) for text, group in zip(texts, references, strict=True)]
+    return {
+        "bleu4": Statistic(count_matches(lines, groups), True, lambda sums: bleu(sums, ORDERS)),
+        "cider": Statistic.mean(score_consensus(words, wanted), rising=True),
+        "exact": Statistic.mean(right, rising=True),
+    }
 
 
 def bleu(sums: Numbers, order: int) -> Numbers:

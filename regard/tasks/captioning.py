@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from random import Random
@@ -42,12 +42,14 @@ from regard.decode.captioner import Captioner, repeat_memory
 from regard.decode.pipeline import Pipeline
 from regard.decode.search import Search
 from regard.errors import InputError, SpecError
-from regard.tasks.agreement import measure_agreement
+from regard.tasks.agreement import measure_agreement, score_agreement
 from regard.tasks.entropy import cross_entropy, losses
 from regard.tasks.example import Example
 from regard.tasks.measures import ratio
 from regard.tasks.picture import PictureTask, PictureTaskSpec, insist_on_canvas, read_given
 from regard.tasks.reinforce import Reinforce
+from regard.tasks.scores import SampleScores
+from regard.tasks.significance import Statistic
 from regard.tasks.task import Pulse
 from regard.tasks.translation import predict
 
@@ -178,6 +180,27 @@ class CaptioningTaskSpec(PictureTaskSpec):
     def measure(self, pipeline: Captioner, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return evaluate_captioner(pipeline, samples, self.search, pulse=pulse)
 
+    def score_samples(
+        self, pipeline: Captioner, samples: Sequence[Sample], pulse: Pulse = lambda: None
+    ) -> SampleScores:
+        found = caption_samples(pipeline, samples, pipeline.settings({}), pulse)  # the search of `regard eval`
+        references = [sample["texts"] for sample in samples]
+        statistics = score_agreement(found.texts, references)
+        statistics["loss"] = Statistic.mean(found.nats, found.tokens, rising=False, per_token=True)
+        examples = [
+            Example((str(sample.get("place", "a picture")),), tuple(wanted), (text,), text in wanted or None)
+            for sample, wanted, text in zip(samples, references, found.texts, strict=True)
+        ]
+        return SampleScores(
+            statistics,
+            examples,
+            telling="cider",
+            seconds=found.seconds,
+            written=sum(len(row) + 1 for row in pipeline.tokenizer.encode(found.texts)),  # with the end of each
+            sizes=[len(wanted[0].split()) for wanted in references],
+            size_name="words of the first reference",
+        )
+
     def demonstrate(self, pipeline: Captioner, samples: Sequence[Sample]) -> list[Example]:
         found = pipeline.caption([sample["picture"] for sample in samples])
         return [
@@ -291,28 +314,47 @@ def spread_out(samples: Sequence[Sample], most: int) -> Sequence[Sample]:
     return [samples[n * len(samples) // count] for n in range(count)]
 
 
+@dataclass
+class Captions:
+    """What a captioner wrote of pictures, and how likely it found their references."""
+
+    texts: list[str] = field(default_factory=list)
+    nats: list[float] = field(default_factory=list)  # of all references of each picture
+    tokens: list[int] = field(default_factory=list)  # that they have
+    cut: int = 0  # captions that came to no end
+    seconds: float = 0.0  # that writing took
+
+
+def caption_samples(
+    captioner: Captioner, samples: Sequence[Sample], settings: Search, pulse: Pulse = lambda: None
+) -> Captions:
+    """Caption pictures, and read their references."""
+    found = Captions()
+    for first in range(0, len(samples), ROWS):
+        pulse()
+        some = samples[first : first + ROWS]
+        # a few at a time: what is kept on disk needn't fit the memory
+        pictures = [captioner.take(sample["picture"], None) for sample in some]
+        for nats, tokens in add_losses(captioner, pictures, [sample["texts"] for sample in some]):
+            found.nats.append(nats)
+            found.tokens.append(tokens)
+        began = time.perf_counter()
+        for best, *_ in captioner.caption_all(pictures, settings):
+            found.texts.append(best.text)
+            found.cut += best.cut is not None
+        found.seconds += time.perf_counter() - began
+    return found
+
+
 def evaluate_captioner(
     captioner: Captioner, samples: Sequence[Sample], settings: Search, *, pulse: Pulse = lambda: None
 ) -> dict[str, Any]:
     """Every measure of a captioner on pictures with their references."""
-    references: list[list[str]] = [sample["texts"] for sample in samples]
-    sums, counts, texts = list[float](), list[int](), list[str]()
-    cut, seconds = 0, 0.0
-    for first in range(0, len(samples), ROWS):
-        pulse()
-        # a few at a time: what is kept on disk needn't fit the memory
-        pictures = [captioner.take(sample["picture"], None) for sample in samples[first : first + ROWS]]
-        for nats, tokens in add_losses(captioner, pictures, references[first : first + ROWS]):
-            sums.append(nats)
-            counts.append(tokens)
-        began = time.perf_counter()
-        for best, *_ in captioner.caption_all(pictures, settings):
-            texts.append(best.text)
-            cut += best.cut is not None
-        seconds += time.perf_counter() - began
-    loss = ratio(sums, counts)  # in nats a token, without smoothing
-    measures = loss.named("loss") | loss.exponential().named("perplexity") | measure_agreement(texts, references)
-    return measures | {"cut": cut, "decoding_seconds": seconds}
+    found = caption_samples(captioner, samples, settings, pulse)
+    loss = ratio(found.nats, found.tokens)  # in nats a token, without smoothing
+    agreement = measure_agreement(found.texts, [sample["texts"] for sample in samples])
+    measures = loss.named("loss") | loss.exponential().named("perplexity") | agreement
+    return measures | {"cut": found.cut, "decoding_seconds": found.seconds}
 
 
 @torch.no_grad()

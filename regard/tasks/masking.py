@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,6 +34,8 @@ from regard.tasks.documents import DocumentTaskSpec, Span, fits, full_rows
 from regard.tasks.entropy import cross_entropy
 from regard.tasks.example import Example, format_share
 from regard.tasks.measures import ratio
+from regard.tasks.scores import SampleScores, take_time
+from regard.tasks.significance import Statistic
 from regard.tasks.task import Pulse, Task, one_stack
 
 HIDDEN, OTHER = 0.8, 0.1  # of the chosen tokens; the rest stays
@@ -79,6 +82,26 @@ class MaskingTaskSpec(DocumentTaskSpec):
 
     def measure(self, pipeline: Filler, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return assess(pipeline.model, pipeline.tokenizer, samples, self, pulse)
+
+    def score_samples(self, pipeline: Filler, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> SampleScores:
+        model, tokenizer = pipeline.model, pipeline.tokenizer
+        found, seconds = take_time(lambda: guess_hidden(model, tokenizer, samples, self, pulse))
+        sums = np.zeros((len(samples), 3))
+        for one in found:
+            sums[one.sample] += one.nats, one.right, one.count
+        hidden = {"context": self.context, "share": self.share, "whole_words": self.whole_words}
+        return SampleScores(
+            {
+                "loss": Statistic.mean(sums[:, 0], sums[:, 2], rising=False, per_token=True),
+                "accuracy": Statistic.mean(sums[:, 1], sums[:, 2], rising=True, per_token=True),
+            },
+            [Example((sample["text"],), (), ()) for sample in samples],
+            telling="loss",
+            seconds=seconds,
+            tokens=str(hidden),  # others would hide other tokens
+            sizes=[len(sample["text"].split()) for sample in samples],
+            size_name="words of the document",
+        )
 
     def demonstrate(self, pipeline: Filler, samples: Sequence[Sample]) -> list[Example]:
         found = []
@@ -180,37 +203,61 @@ def entropy(model: Model, batch: MaskingBatch) -> Tensor:
     return cross_entropy(factors, batch.answers.to(device))
 
 
+@dataclass
+class Guesses:
+    """What guessing the hidden tokens of a piece of a document came to."""
+
+    sample: int
+    nats: float
+    right: float
+    count: int
+
+
 @torch.no_grad()
-def assess(
+def guess_hidden(
     model: Model, tokenizer: Tokenizer, samples: Sequence[Sample], spec: MaskingTaskSpec, pulse: Pulse = lambda: None
-) -> dict[str, Any]:
-    """How well hidden tokens are guessed, hidden by the same chance every time."""
+) -> list[Guesses]:
+    """Hide tokens of documents, by the same chance every time, and guess them; piece by piece of a document."""
     needs_mask(tokenizer, "this model's tokenizer")
     rows = tokenizer.encode([str(sample["text"]) for sample in samples])
     pieces = [
-        part[first : first + spec.context]
-        for part in ([tokenizer.begin, *row, tokenizer.end] for row in rows)
+        (sample, part[first : first + spec.context])
+        for sample, part in enumerate([tokenizer.begin, *row, tokenizer.end] for row in rows)
         for first in range(0, len(part), spec.context)
     ]
-    order = sorted(range(len(pieces)), key=lambda n: len(pieces[n]))
-    sums, hits, counts = list[float](), list[float](), list[int]()
-    for first in range(0, len(order), ROWS):
+    pieces.sort(key=lambda piece: len(piece[1]))
+    found = []
+    for first in range(0, len(pieces), ROWS):
         pulse()
-        batch = hide([[pieces[n]] for n in order[first : first + ROWS]], tokenizer, spec, first)
+        some = pieces[first : first + ROWS]
+        batch = hide([[tokens] for _, tokens in some], tokenizer, spec, first)
         if not len(batch.answers):
             continue
         device = model.device
         factors = model.factors(batch.inputs.to(device), batch.chosen.to(device))
         logs, answers = factors.table().float().log_softmax(-1), batch.answers.to(device)
-        asked = [size for size in batch.chosen.sum(1).tolist() if size]  # tokens of one row aren't independent
-        sums += [-float(part.sum()) for part in logs.gather(1, answers[:, None])[:, 0].split(asked)]
-        hits += [float(part.sum()) for part in (logs.argmax(-1) == answers).split(asked)]
-        counts += asked
-    if not counts:
+        asked = batch.chosen.sum(1).tolist()
+        nats = logs.gather(1, answers[:, None])[:, 0].split(asked)
+        right = (logs.argmax(-1) == answers).split(asked)
+        found += [
+            Guesses(sample, -float(lost.sum()), float(hit.sum()), count)
+            for (sample, _), lost, hit, count in zip(some, nats, right, asked, strict=True)
+            if count
+        ]
+    if not found:
         raise SpecError("task.share: nothing of the validation texts was chosen", "a larger task.share")
-    loss = ratio(sums, counts)
+    return found
+
+
+def assess(
+    model: Model, tokenizer: Tokenizer, samples: Sequence[Sample], spec: MaskingTaskSpec, pulse: Pulse = lambda: None
+) -> dict[str, Any]:
+    """How well hidden tokens are guessed; tokens of one piece aren't independent."""
+    found = guess_hidden(model, tokenizer, samples, spec, pulse)
+    counts = [one.count for one in found]
+    loss = ratio([one.nats for one in found], counts)
     return loss.named("loss") | {
         **loss.exponential().named("perplexity"),
-        **ratio(hits, counts).named("accuracy"),
+        **ratio([one.right for one in found], counts).named("accuracy"),
         "guesses": sum(counts),
     }

@@ -57,7 +57,7 @@ class SampleScores:
     telling: str  # the measure by which single samples are told apart best
     seconds: float  # that the model took to answer
     written: int = 0  # tokens that it wrote
-    tokens: str = ""  # what tells its tokens from others', where a tokenizer doesn't
+    tokens: str = ""  # what tells its predictions from others', beside a tokenizer
     sizes: Sequence[float] = ()  # how long each sample is; nothing where they have no length
     size_name: str = ""  # what that is counted in
     portions: Mapping[str, Portions] = field(default_factory=dict)  # by what they are: words, labels

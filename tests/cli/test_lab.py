@@ -127,3 +127,20 @@ def test_a_table_fits_a_terminal(width: int) -> None:
     assert max(map(len, told.getvalue().splitlines())) <= width
     for cell in ("0.1235", "12,345", "-0.01", "yes"):
         assert cell in told.getvalue()
+
+
+def test_all_go_on_when_one_fails(triple: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(type(triple)):  # type: ignore[misc]
+        name, place = "broken", 4
+
+        def measure(self, bench: Bench) -> Tables:
+            raise InputError("there is nothing to measure")
+
+    both = [choose_experiment("broken"), triple]
+    monkeypatch.setattr(Experiment, "known", {one.name: Experiment.known[one.name] for one in both})
+    done = run_here("lab", "all", "--seed", "4", "--out", str(tmp_path), "--json")
+    assert done.returncode == 1
+    assert [json.loads(line)["experiment"] for line in done.stdout.splitlines()] == ["triple"]
+    assert "1 of 2 experiments failed: broken: there is nothing to measure" in done.stderr
+    assert "regard lab broken --seed 5" in done.stderr
+    assert run_here("lab", "broken", "--out", str(tmp_path)).returncode == 3

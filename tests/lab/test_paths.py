@@ -23,6 +23,11 @@ def test_attention_is_three_products_away(length: int) -> None:
     assert measure_distance(LINEUP["attention"], length, 1) == Distance(1, 3, 3)
 
 
+def test_a_way_through_many_gates_is_not_lost_to_rounding() -> None:
+    # in single precision what passes 64 gated layers is 0 with this seed
+    assert measure_distance(LINEUP["convolution"], 128, 3).layers == 64
+
+
 @pytest.mark.parametrize("length", [9, 16, 17, 32])
 def test_neighbours_are_stacked_until_they_reach(length: int) -> None:
     assert measure_distance(LINEUP["convolution"], length, 1).layers == ceil((length - 1) / 2)

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from regard.core.model import Model
 from regard.errors import Busy, CheckpointError, Divergence, InputError, RegardError, RegardWarning, SpecError, Stopped
-from regard.lens.screen import Screen
+from regard.lens.screen import Screen, fit_number
 from regard.runs.average import average
 from regard.runs.folder import Run
 from regard.runs.load import load_model
@@ -599,3 +599,9 @@ def test_the_live_line_says_when_the_machine_is_busy(tmp_path: Path, monkeypatch
     for cores, told in ((0.1, False), (1.25, True)):
         monkeypatch.setattr(screen.load, "look", lambda cores=cores: cores)
         assert ("busy: others use 1.2 cores" in screen.line(step, moment)[:80]) == told
+
+
+@pytest.mark.parametrize("value", [8.396e-11, -8.396e-11, -1.23456e-101, 123456.0, 0.13091, -1.5, float("nan")])
+def test_a_cell_of_the_screen_leaves_a_space_before_it(value: float) -> None:
+    text = fit_number(value, 8)
+    assert len(text) <= 8 and (float(text) == pytest.approx(value, rel=0.2) or math.isnan(value))

@@ -67,12 +67,12 @@ LINEUP: Mapping[str, Contestant] = {
 SINGLE = tuple(name for name in LINEUP if name != "dilated convolution")  # whose first layer is no other's
 
 
-def make_memory(mixer: Mixer, rows: int, width: int) -> Memory | None:
+def make_memory(mixer: Mixer, rows: int, width: int, dtype: torch.dtype = torch.float32) -> Memory | None:
     """Something to look at for a mixer that reads a memory; None: it reads none."""
     if not mixer.recalls:
         return None
     states = torch.randn(rows, SOURCE, width, generator=torch.Generator().manual_seed(0))
-    return Memory(tensors=(states,))
+    return Memory(tensors=(states.to(dtype),))
 
 
 def run_whole(mixer: Mixer, x: Tensor, memory: Memory | None = None) -> Tensor:
