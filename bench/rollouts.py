@@ -6,6 +6,7 @@ after about `MEAN` tokens, as they do in training, so rows leave one by one; bot
 
 from __future__ import annotations
 
+import math
 import time
 from random import Random
 
@@ -29,10 +30,11 @@ def make(name: str) -> Model:
     """A model that ends an answer with a chance of one in `MEAN`, whatever it has written."""
     family, settings = MODELS[name]
     torch.manual_seed(1)
-    model = preset(family, **settings, vocabulary=VOCABULARY, head={"kind": "vocabulary", "bias": True}).build()
+    spec = preset(family, **settings, vocabulary=VOCABULARY)
+    assert spec.head is not None
+    model = spec.replace(head=spec.head.replace(bias=True)).build()
     with torch.no_grad():
-        bias = model.state_dict()["head.bias"]
-        bias[END] = torch.log(torch.tensor(VOCABULARY / (MEAN - 1)))
+        model.state_dict()["head.bias"][END] = math.log(VOCABULARY / (MEAN - 1))
     return model.double()  # so that neither way rounds a draw to another token
 
 
