@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.mixer import Part
+from regard.errors import InputError
 
 
 @dataclass
@@ -36,3 +37,7 @@ class WordHead(Part):
 
     def factors(self, x: Tensor) -> Factors:
         raise NotImplementedError
+
+    def values(self, x: Tensor) -> Tensor:
+        """What the rest of a text will be worth, by each of its hidden vectors: (…, width) -> (…)."""
+        raise InputError("this model has no head that values texts", "head.value=true")

@@ -28,6 +28,7 @@ class Part(nn.Module):
     undecayed: tuple[str, ...] = ()  # its weights that aren't vectors and yet mustn't decay
     before: ClassVar[tuple[str, ...]] = ()  # of a head: what stands before the answer, and another head may take over
     by_label: ClassVar[tuple[str, ...]] = ()  # of a head: what has a row for each label
+    anew: ClassVar[tuple[str, ...]] = ()  # of a head: what every run learns by itself, whatever model it goes on from
     path: str = "part"
 
     def reset(self) -> None:

@@ -202,6 +202,12 @@ class HeadSpec(Spec):
         """The same for so many tokens, where it has a size of its own."""
         return self
 
+    def with_value(self, wanted: bool) -> Self:
+        """The same with a number beside its words that says what a text will be worth, or without."""
+        if wanted:
+            raise SpecError(f"head: {self.kind} can't say what a text will be worth", "head=vocabulary")
+        return self
+
     def build(self, width: int, table: Lookup | None = None) -> nn.Module:
         raise NotImplementedError
 

@@ -76,6 +76,17 @@ def redraw(model: Model, height: int, width: int) -> Model:
     return made.to(model.device).train(model.training)
 
 
+def drop_value(model: Model) -> Model:
+    """The same model without the number beside its words that learning from rewards asked for; it writes the same."""
+    head = model.spec.head
+    if head is None or head.with_value(False) == head:
+        return model
+    spec = model.spec.replace(head=head.with_value(False)).note_family(model.spec.family)
+    made, given = spec.build("meta"), model.state_dict()
+    place(made, {name: given[name] for name in made.state_dict()}, "the model")
+    return made.to(model.device).train(model.training)
+
+
 def check_weights(model: Model, tensors: Mapping[str, Tensor], name: str) -> None:
     """Insist that every name and shape is the model's own; all that isn't is told at once."""
     wanted = model.state_dict()

@@ -17,6 +17,11 @@ Message = Mapping[str, str]  # role, content
 SYSTEM, USER, ASSISTANT = ROLES = ("system", "user", "assistant")
 
 
+def say(role: str, content: str) -> dict[str, str]:
+    """A message."""
+    return {"role": role, "content": content}
+
+
 @dataclass(frozen=True)
 class Frame:
     """What stands around the words of a role."""
@@ -161,10 +166,12 @@ def _obey(text: str, form: ChatFormat, tokenizer: Tokenizer) -> list[int]:
 
 def _list_controls(form: ChatFormat, tokenizer: Tokenizer) -> list[int]:
     """The numbers of a format's controls; refused where the tokenizer has none for one of them."""
-    found = [tokenizer.engine.token_to_id(name) for name in form.controls]
-    for name, number in zip(form.controls, found, strict=True):
-        if number is None or number not in tokenizer.controls:
+    found, known = list[int](), tokenizer.controls
+    for name in form.controls:
+        number = tokenizer.engine.token_to_id(name)
+        if number is None or number not in known:
             raise SpecError(f"format {form.name}: the tokenizer has no token {name}", "format=turns")
+        found.append(number)
     return found
 
 

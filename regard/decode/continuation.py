@@ -62,23 +62,35 @@ def _list_ends(end: int | Sequence[int] | None) -> tuple[int, ...]:
 
 
 class PromptBatch(Request):
-    """Prompts of any lengths, each with the one continuation that is being written."""
+    """Prompts of any lengths, each with the one continuation that is being written, or with several.
 
-    def __init__(self, model: Model, prompts: Inputs, settings: Search, ends: tuple[int, ...]) -> None:
+    A prompt is read once for all of its continuations. `seeds`: the luck of each of them, prompt by prompt, so that
+    what is drawn doesn't depend on which others are drawn beside it; unless given, it follows from the settings' seed.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        prompts: Inputs,
+        settings: Search,
+        ends: tuple[int, ...],
+        samples: int = 1,
+        seeds: Sequence[int] | None = None,
+    ) -> None:
         if settings.beam > 1:
             raise InputError(f"beam {settings.beam}: rows go on token by token, greedily or by chance", "beam=1")
-        count = len(prompts.tokens)
+        count = samples * len(prompts.tokens)
         real = prompts.valid if isinstance(prompts.valid, Padding) else None
         if real is None:
             real = Padding.read(prompts.real)
         # the last token of a prompt is read with the first choice, and a model may have no positions beyond its table
-        room = MOST if model.limit is None else model.limit - real.longest + 1
-        self.maximum = min(settings.max_tokens or MOST, max(1, room))
+        most = settings.max_tokens or MOST
+        self.maximum = most if model.limit is None else min(most, max(1, model.limit - real.longest + 1))
         super().__init__(range(count), rules(settings, Demands(), [self.maximum + 1] * count, ends))
         self.model, self.prompts, self.padding, self.ends = model, prompts.tokens, real, ends
         self.shapes = shapes(settings)
-        seeds = [settings.seed * 1_000_003 + row for row in range(count)]
-        self.generators = [torch.Generator().manual_seed(seed) for seed in seeds] if settings.sample else None
+        luck = [settings.seed * 1_000_003 + row for row in range(count)] if seeds is None else seeds
+        self.generators = [torch.Generator().manual_seed(seed) for seed in luck] if settings.sample else None
         self.written: list[list[int]] = [[] for _ in range(count)]
 
     def start(self, scorer: Scorer, written: Tensor) -> Beginning:

@@ -4,7 +4,7 @@ command that uses it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
@@ -33,6 +33,8 @@ class Pipeline:
     model: Model | Ensemble
     task: Spec | None = field(default=None, kw_only=True)  # what it learned, or what it can do by its make
     config: Mapping[str, Any] = field(default_factory=dict, kw_only=True)  # the run file, or others' config.json
+    # other models of its run, by their folders: the one that it began as (start), the one that judged it (judge)
+    beside: Callable[[str], Any] = field(default=lambda _: None, kw_only=True)
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer] | None:

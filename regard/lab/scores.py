@@ -58,14 +58,14 @@ class AttentionScores(Experiment):
         "rate of attention's links against the corpus's own, and the tokens a second of a step of training. Each model "
         "is trained once, so a small difference may be chance; --full trains each three times."
     )
-    minutes = 5
+    minutes = 4
     full_minutes = 35
 
     def measure(self, bench: Bench) -> Tables:
-        tokens, seeds = bench.choose(300_000, 800_000), bench.seeds(1, 3)
+        tokens, seeds = bench.choose(240_000, 800_000), bench.seeds(1, 3)
         runs = bench.train(
             {
-                name_run(cell, seed): make_translation(describe_model(*cell), tokens, RATE, test=1000, batch=256)
+                name_run(cell, seed): make_translation(describe_model(*cell), tokens, RATE, test=800, batch=256)
                 | {"seed": seed}
                 for cell in CELLS
                 for seed in seeds

@@ -42,6 +42,9 @@ class Vocabulary(HeadSpec):
     """Vectors are divided by √width first, as T5 does with a tied table."""
     directions: Size = 1
     """This many parts of the vector each predict a word of their own."""
+    value: bool = False
+    """Beside the words, a number says what a text will be worth, for learning from rewards; whoever writes never asks.
+    """
 
     @property
     def direction_count(self) -> int:
@@ -58,6 +61,9 @@ class Vocabulary(HeadSpec):
     def resize(self, tokens: int) -> Self:
         return self if self.size is None else self.replace(size=tokens)
 
+    def with_value(self, wanted: bool) -> Self:
+        return self if self.value == wanted else self.replace(value=wanted)
+
     def build(self, width: int, table: Lookup | None = None) -> Part:
         if table is None and (self.tied or self.size is None):
             raise SpecError("head: there is no table of token vectors to tie to or to take the size from", "size=…")
@@ -72,6 +78,7 @@ class Vocabulary(HeadSpec):
 
 class VocabularyHead(WordHead):
     before = ("dense", "norm")
+    anew = ("worth",)
 
     def __init__(self, spec: Vocabulary, width: int, table: Lookup | None) -> None:
         super().__init__()
@@ -86,6 +93,13 @@ class VocabularyHead(WordHead):
         else:
             self.words = Dense(self.width, size, bias=False)
         self.bias = nn.Parameter(torch.zeros(size)) if spec.bias else None
+        # attention has a layer that is called value, and adapters are meant for that
+        self.worth = Dense(width, 1) if spec.value else None
+
+    def reset(self) -> None:
+        if self.worth is not None:  # nothing is known of rewards yet, and a guess by chance would only be in the way
+            nn.init.zeros_(self.worth.weight)
+            nn.init.zeros_(self.worth.bias)
 
     def forward(self, x: Tensor, view: View) -> Tensor:
         """(batch, time, vocabulary); (batch, time, directions, vocabulary) where there are several."""
@@ -94,6 +108,12 @@ class VocabularyHead(WordHead):
     def factors(self, x: Tensor) -> Factors:
         """What the scores are a product of, for a loss that needn't have them all at once."""
         return Factors(self.prepare(x), self.words.matrix(), self.bias)
+
+    def values(self, x: Tensor) -> Tensor:
+        if self.worth is None:
+            return super().values(x)
+        found: Tensor = self.worth(x)
+        return found.squeeze(-1)
 
     def prepare(self, x: Tensor) -> Tensor:
         """The vectors that are compared with the words."""

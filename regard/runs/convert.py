@@ -11,6 +11,7 @@ from typing import Any
 import regard.hub.targets  # noqa: F401  enters every format
 from regard.core.model import Model
 from regard.core.spec import choose_kind
+from regard.core.weights import drop_value
 from regard.errors import CheckpointError, RegardError
 from regard.host.files import write
 from regard.host.meter import SILENT, Meter
@@ -119,7 +120,7 @@ def export(model: Model, place: str | Path, to: str = "hf") -> list[Path]:
     ...     [file.name for file in regard.export(model, f"{place}/theirs")]
     ['config.json', 'model.safetensors']
     """
-    target = choose_kind(TargetSpec, to, "to")
+    target, model = choose_kind(TargetSpec, to, "to"), drop_value(model)
     return target.write(Bundle(model, None, None, family=model.spec.family), "the model", Path(place))
 
 
@@ -139,6 +140,7 @@ def send(noun: str, to: str, place: Path, check: bool = False, meter: Meter = SI
     if check:
         target.insist_on_check()
     given = load_bundle(noun)
+    given.model = drop_value(given.model)  # no layout of others has a place for it
     with meter.watch(f"writing {place}"):
         files = [str(path) for path in target.write(given, noun, place)]
     checked = None

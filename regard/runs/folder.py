@@ -1,8 +1,8 @@
 """A run: one file that says everything, and one folder that holds everything.
 
 `run.yaml` is the file as it was resolved, `data/` the corpus made ready, `start/` the model that it began from if it
-didn't begin from nothing, `checkpoints/` what was saved, `metrics.jsonl` what was measured while it trained, and
-`evaluations.jsonl` what was measured and recorded afterwards.
+didn't begin from nothing, `judge/` the model that judges its answers if one does, `checkpoints/` what was saved,
+`metrics.jsonl` what was measured while it trained, and `evaluations.jsonl` what was measured and recorded afterwards.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -34,10 +35,11 @@ from regard.host.files import ASIDE, explain_disk_errors, remove, replace
 from regard.host.machine import describe_machine, device, versions
 from regard.host.meter import SILENT, Meter
 from regard.runs.assembly import Assembly
+from regard.runs.load import load_beside
 from regard.runs.lock import LOCK, hold
 from regard.runs.resolve import EVALUATIONS, IMPORT, MODEL, PREPARING, RUN, no_run
 from regard.runs.spec import RunSpec
-from regard.runs.start import Start, load_start
+from regard.runs.start import Start, keep_judge, load_start
 from regard.runs.uses import insist_on_uses, load_uses, note_plugins
 from regard.tasks.bundle import Bundle
 from regard.tasks.task import TaskSpec
@@ -47,9 +49,9 @@ from regard.train.listener import Listener
 from regard.train.trainer import Archive, Trainer
 from regard.train.world import ALONE, World
 
-STORES = ("start", "checkpoints", "average")
+STORES = ("start", "judge", "checkpoints", "average")
 BESIDE = ("run.json", "metrics.jsonl", EVALUATIONS)  # its files beside the run file
-MADE = "regard is making a run here: data, start and run.json beside this file are its own.\n"
+MADE = "regard is making a run here: data, start, judge and run.json beside this file are its own.\n"
 # what a run may change when it goes on; all else would make another run of it
 CHANGEABLE = ("train.", "device", "task.search.", "task.metrics")
 FIXED = ("train.optimizer.kind", "train.adapt")  # among those: what the optimizer remembers, and the adapters' shapes
@@ -128,7 +130,7 @@ class Run:
         if folder.exists() and not folder.is_dir():
             raise RegardError(f"{folder}: is there already and isn't a folder", "out=ANOTHER")
         half = _says(folder / PREPARING, re.escape(MADE))
-        own = {PREPARING, "data", "start", "run.json"} if half else set[str]()
+        own = {PREPARING, "data", "start", "judge", "run.json"} if half else set[str]()
         own |= {"lock"} if _says(folder / "lock", r"(process \d+)?") else set()
         there = {item.name for item in folder.iterdir()} if folder.exists() else set()
         strange = sorted(name for name in there - own if not _half_written(name))
@@ -144,7 +146,8 @@ class Run:
         for path in self.folder.iterdir():
             if path.name == "run.json" or _half_written(path.name):
                 path.unlink()
-        gone = {"data": discard(self.folder / "data"), "start": Store(self.folder / "start").discard()}
+        gone = {name: Store(self.folder / name).discard() for name in ("start", "judge")}
+        gone["data"] = discard(self.folder / "data")
         return next((name for name in gone if not gone[name]), None)
 
     def discard(self) -> bool:
@@ -168,6 +171,7 @@ class Run:
         else:
             start = Start.take_over(assembly, self.spec.seed, origin, lexicon)
             start.keep(self.folder, lexicon, origin)
+        keep_judge(self.folder, assembly.task)
         if origin is not None and start.fresh.whole:
             report(f"model: new weights for {', '.join(start.fresh.whole)}")
         count = start.model.parameter_count()
@@ -301,9 +305,11 @@ class Run:
         facts["plugins"] = self._note_plugins(start, task)
         identity = {**facts, "identity": self.identity, "task": task.model_dump()}
         resume = f"{spell_program()} resume {quote(str(self.folder))}"
+        built = task.build(prepared, self.spec.batches, self.spec.seed)
+        built.beside = partial(load_beside, self.folder)
         return Trainer(
             start.model.to(device(self.spec.device)),
-            task.build(prepared, self.spec.batches, self.spec.seed),
+            built,
             self.spec.train,
             (),
             Archive(self.store, prepared.lexicon.files(), identity, resume),

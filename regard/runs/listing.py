@@ -21,7 +21,14 @@ from regard.train.checkpoint import Checkpoint, Store, inspect
 from regard.train.listener import read_entry
 
 Condition = Literal["training", "done", "stopped", "damaged", "imported", "saved"]
-OWN = ("data", "checkpoints", "start", "average", "tensorboard")  # folders of a run, in which no other is looked for
+OWN = (
+    "data",
+    "checkpoints",
+    "start",
+    "judge",
+    "average",
+    "tensorboard",
+)  # folders of a run, in which no other is looked for
 # what reading a folder that is damaged, or that somebody has changed, may come to
 UNREADABLE = (RegardError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 TAIL = 2**16  # bytes at the end of a journal: what happened last

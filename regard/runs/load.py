@@ -7,6 +7,7 @@ A run is named by its folder: `RUN` is its average if one was made, otherwise th
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -15,6 +16,7 @@ import torch
 import regard.tasks  # noqa: F401  enters every task
 from regard.config import read
 from regard.core.model import Model, ModelSpec
+from regard.core.plugins import insist_on_plugins
 from regard.core.weights import place
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
@@ -99,7 +101,17 @@ def read_bundle(checkpoint: Checkpoint, where: Device) -> Bundle:
     family = checkpoint.json("state").get("family") if about is None else about["settings"]
     config = {} if about is None else about["config"]
     model.spec.note_family(family)
-    return Bundle(model, lexicon, task, about, config, family, origin_of(checkpoint))
+    beside = partial(load_beside, checkpoint.path.parent.parent)
+    return Bundle(model, lexicon, task, about, config, family, origin_of(checkpoint), beside)
+
+
+def load_beside(folder: Path, name: str) -> Pipeline | None:
+    """Another model that a run keeps in its folder: the one that it began as, or the one that judges its answers."""
+    found = Store(folder / name).latest()
+    if found is None:
+        return None
+    insist_on_plugins(found.json("state").get("plugins"), str(found.path))
+    return read_bundle(found, "auto").pipeline()
 
 
 def origin_of(checkpoint: Checkpoint) -> Origin | None:

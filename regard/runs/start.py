@@ -16,11 +16,14 @@ from regard.data.lexicon import Lexicon
 from regard.errors import CheckpointError
 from regard.runs.assembly import Assembly
 from regard.runs.load import load_bundle
+from regard.runs.uses import note_plugins
 from regard.tasks.bundle import Bundle
+from regard.tasks.task import TaskSpec
 from regard.train.adapt import NOTHING, Fresh
 from regard.train.checkpoint import Store
 
 FOLDER = "start"  # of a run that goes on from another model
+JUDGE = "judge"  # of a run whose answers another model judges
 
 
 @dataclass
@@ -47,6 +50,7 @@ class Start:
     def keep(self, folder: Path, lexicon: Lexicon, origin: Bundle) -> None:
         """Write it into a run's folder, so that the run needs nothing else to go on from."""
         state: dict[str, Any] = {"moment": {"ranking": []}, "family": self.family, "fresh": asdict(self.fresh)}
+        state["task"] = None  # it is asked by the run's own task, and what it did before is no matter
         more = {} if origin.origin is None else origin.origin.entries()
         data = {"spec": self.model.spec.model_dump(mode="json"), "state": state}
         Store(folder / FOLDER).save(0, {"model": self.model.state_dict()}, data, {**lexicon.files(), **more})
@@ -62,6 +66,24 @@ class Start:
         fill(model, first.tensors("model"), f"{first.path}/model.safetensors")
         known = first.json("state")
         return cls(model, known.get("family"), Fresh.read(known))
+
+
+def keep_judge(folder: Path, task: TaskSpec) -> None:
+    """Copy the model that a task asks into a run's folder, with all that reading it takes; refused if it won't do."""
+    noun = task.name_judge()
+    if noun is None:
+        return
+    found = load_bundle(noun)
+    task.insist_on_judge(found.pipeline())
+    assert found.lexicon is not None
+    # what came from elsewhere has no task of its own, and is asked what its make is for
+    purpose = found.purpose()
+    state: dict[str, Any] = {"moment": {"ranking": []}, "family": found.family, "task": purpose.model_dump(mode="json")}
+    state["plugins"] = note_plugins((), found.family, found.model.spec, purpose)
+    data = {"spec": found.model.spec.model_dump(mode="json"), "state": state}
+    more = {} if found.origin is None else found.origin.entries()
+    files = {**found.lexicon.files(), **more}
+    Store(folder / JUDGE).save(0, {"model": found.model.state_dict()}, data, files)
 
 
 def load_start(noun: str) -> Bundle:
@@ -109,6 +131,8 @@ def usable(model: Model, origin: Bundle, lexicon: Lexicon) -> dict[str, Tensor]:
     if origin.lexicon.labels != lexicon.labels:  # the same row would stand for another label
         for name, _ in head_weights(other, "by_label"):
             del given[name]
+    for name, _ in head_weights(other, "anew"):
+        del given[name]
     return given
 
 
@@ -117,11 +141,11 @@ def layer_of(model: Model) -> str | None:
     return None if model.spec.head is None else model.spec.head.layer
 
 
-def head_weights(model: Model, role: Literal["before", "by_label"]) -> list[tuple[str, str]]:
+def head_weights(model: Model, role: Literal["before", "by_label", "anew"]) -> list[tuple[str, str]]:
     """The weights of a head that have a role: each name in the model, and the name without what the part stands in."""
     if model.head is None:
         return []
-    parts = model.head.before if role == "before" else model.head.by_label
+    parts = {"before": model.head.before, "by_label": model.head.by_label, "anew": model.head.anew}[role]
     names = [name for name, _ in model.named_parameters() if name.startswith("head.")]
     found = [(name, part) for part in parts for name in names if name.startswith(f"head.{part}.")]
     return [(name, part.rpartition(".")[2] + name.removeprefix(f"head.{part}")) for name, part in found]

@@ -12,7 +12,7 @@ from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.processor import read_processor
 from regard.decode.pipeline import Pipeline
-from regard.tasks.task import TaskSpec
+from regard.tasks.task import Beside, TaskSpec
 from regard.tasks.vector import MODULES
 
 CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx")  # how a config.json calls the longest text
@@ -29,6 +29,7 @@ class Bundle:
     config: Mapping[str, Any] = field(default_factory=dict)  # the config.json of a model from elsewhere
     family: dict[str, Any] | None = None  # the model as its family describes it
     origin: Origin | None = None  # what came with a model from elsewhere, or with the one that it was trained from
+    beside: Beside = lambda _: None  # other models of its run, by their folders
 
     def pipeline(self, purpose: TaskSpec | None = None) -> Pipeline:
         """What a user asks: a translator, a writer, …; `purpose`: another than its own, where it will serve.
@@ -42,7 +43,7 @@ class Bundle:
         lexicon = self.lexicon if self.task is None else replace(self.lexicon, foreign=False)
         kept = {"config.json": json.dumps(dict(self.config)).encode()} if self.config else {}
         found = task.pipeline(self.model, lexicon, self.origin or Origin(kept))
-        found.task, found.config = task, self.config
+        found.task, found.config, found.beside = task, self.config, self.beside
         return found
 
     def purpose(self) -> TaskSpec:

@@ -33,6 +33,7 @@ from regard.tasks.scores import SampleScores
 
 B = TypeVar("B")
 Pulse = Callable[[], None]  # called now and then in long work; it may raise to end it
+Beside = Callable[[str], Any]  # another model of the same run, by its folder's name: its pipeline, or None
 Reference = Callable[[], AbstractContextManager[Model]]  # within it, the model as it was before the first step
 
 
@@ -56,6 +57,15 @@ class TaskSpec(Spec):
     def known_measures(self) -> Mapping[str, bool]:
         """What its evaluations report as this task is set, each with whether more is better."""
         return self.measures
+
+    def name_judge(self) -> str | None:
+        """The run whose model is asked while this is learned. It is copied into the run's own folder (`judge/`), and a
+        task has it by `beside("judge")`, wherever the run goes.
+        """
+        return None
+
+    def insist_on_judge(self, judge: Pipeline) -> None:
+        """Refuse a judge that can't say what is asked of it."""
 
     def adapt_to(self, model: ModelSpec) -> Self:
         """This task as a model of such a make can learn it."""
@@ -182,6 +192,7 @@ class Task(ABC, Generic[B]):
         # a run reads texts as it learns to, whatever the template of a tokenizer of others says
         self.lexicon, self.columns = replace(prepared.lexicon, foreign=False), prepared.columns
         self.validation = prepared.samples("validation") if prepared.has("validation") else []
+        self.beside: Beside = lambda _: None  # a run gives its own
 
     def choose_plan(self, batches: BatchSpec) -> BatchSpec:
         """How large batches are, where the task has a usual number of samples."""
@@ -246,6 +257,9 @@ class Task(ABC, Generic[B]):
 
     def begin(self, model: Model, reference: Reference, pulse: Pulse) -> None:
         """Training begins, or goes on: get ready whatever needs the model. `reference`: the model as the run began."""
+
+    def prepare(self, model: Model, batch: B) -> None:
+        """Get what a batch needs of the model as it is now, just before its loss: answers that it draws itself."""
 
     def settle(self) -> None:
         """A batch's gradient was taken."""

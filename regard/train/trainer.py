@@ -176,6 +176,7 @@ class Trainer:
     def _backward(self, place: Place[Any], tokens: int) -> float:
         """Add a batch's gradient; its part of the loss."""
         with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.spec.precision == "bf16"):
+            self.task.prepare(self.model, place.batch)
             with self.costs.watch():
                 loss = self.task.loss(self.model, place.batch)
             loss = self.costs.charge(loss, self.task.size(place.batch)) / tokens

@@ -12,6 +12,7 @@ from regard.data.corpora.algorithms import (
     ALGORITHMS,
     HINTS,
     SPACES,
+    AlgorithmSpec,
     Problem,
     Split,
     adding,
@@ -20,6 +21,8 @@ from regard.data.corpora.algorithms import (
     problems,
     write_digits,
 )
+from regard.data.corpus import CorpusSpec
+from regard.data.sample import FormSpec
 from regard.errors import SpecError
 
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -282,3 +285,16 @@ def test_a_series_needs_two_halves() -> None:
 def test_an_unknown_split_is_refused() -> None:
     with pytest.raises(ValueError, match="dev is none of train, validation, test"):
         problems("copy", "dev 0", (1, 2))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_problems_are_put_and_answered_in_conversations_too(name: str) -> None:
+    corpus = CorpusSpec.parse({"kind": name, "sizes": [16, 20]})
+    assert isinstance(corpus, AlgorithmSpec)
+    pairs, talks, prompts = (islice(corpus.stream(form, "train"), 20) for form in corpus.gives)
+    for pair, talk, prompt in zip(pairs, talks, prompts, strict=True):
+        question = {"role": "user", "content": pair["source"]}
+        assert talk["messages"] == [question, {"role": "assistant", "content": pair["target"]}]
+        assert prompt["prompt"] == [question] and prompt["answer"] == pair["target"]
+        assert {pair["size"], talk["size"], prompt["size"]} == {pair["size"]}
+        assert not FormSpec.parse("conversations").find_fault(talk) and not FormSpec.parse("prompts").find_fault(prompt)

@@ -18,6 +18,7 @@ from typing import ClassVar, Literal, get_args
 from regard.core.spec import Size
 from regard.data.corpus import Generated
 from regard.data.corpus import Split as CorpusSplit
+from regard.data.dialogue import ASSISTANT, USER, say
 from regard.data.sample import Form, Sample
 from regard.data.split import split_by_text
 from regard.errors import SpecError
@@ -268,15 +269,25 @@ class SizedSpec(Generated):
 
 
 class AlgorithmSpec(SizedSpec):
-    """Problems with one right answer, their tokens divided by spaces."""
+    """Problems with one right answer, their tokens divided by spaces; a user may put them, and an assistant answer."""
 
-    gives: ClassVar[tuple[Form, ...]] = ("pairs",)
+    gives: ClassVar[tuple[Form, ...]] = ("pairs", "conversations", "prompts")
 
     def stream(self, form: Form, split: CorpusSplit) -> Iterator[Sample]:
         common = {*AlgorithmSpec.model_fields}
         options = {name: value for name, value in self.fields().items() if name not in common}
         for problem in problems(self.kind, f"{split} {self.seed}", self.bounds(split), options):
-            yield {"source": " ".join(problem.source), "target": " ".join(problem.target), "size": problem.size}
+            source, target = " ".join(problem.source), " ".join(problem.target)
+            yield {**_put_problem(source, target, form), "size": problem.size}
+
+
+def _put_problem(source: str, target: str, form: Form) -> Sample:
+    """A problem as a sample of a form."""
+    if form == "conversations":
+        return {"messages": [say(USER, source), say(ASSISTANT, target)]}
+    if form == "prompts":
+        return {"prompt": [say(USER, source)], "answer": target}
+    return {"source": source, "target": target}
 
 
 class Copy(AlgorithmSpec):
