@@ -19,16 +19,18 @@ import torch
 from pydantic import model_validator
 from torch import Tensor
 
+from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
 from regard.core.spec import Count, Positive, Rate, Size, Weight
 from regard.data.batches import BatchSpec
 from regard.data.column import Column
-from regard.data.dialogue import encode_prompt, find_end
+from regard.data.dialogue import decode_answers, encode_prompt, find_end
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Sample
 from regard.data.tokenizer import Tokenizer
+from regard.decode.continuation import generate
 from regard.decode.pipeline import Pipeline
 from regard.decode.writer import USUAL, Writer
 from regard.errors import InputError, SpecError
@@ -51,6 +53,7 @@ from regard.tasks.pairwise import (
     PairTaskSpec,
     average_rows,
     encode_pair,
+    list_messages,
     measure_accuracy,
     show_prompt,
     silence,
@@ -139,7 +142,8 @@ class PreferenceTaskSpec(PairTaskSpec):
         """What pairs cost: all are (2, pairs), the chosen answers first; logs are sums over tokens."""
         beta = self.strength
         if self.refers:
-            assert reference is not None
+            if reference is None:
+                raise InputError(f"{self.loss} asks the model that the run began from", "task.begin(…), or loss=simpo")
             if self.loss == "dpo":
                 return lose_dpo(logs[0], logs[1], (reference[0], reference[1]), beta, self.smoothing)
             now, before = (logs / sizes, reference / sizes) if self.per_token else (logs, reference)
@@ -170,7 +174,7 @@ class PreferenceTaskSpec(PairTaskSpec):
         self, model: Model, start: Reference, tokenizer: Tokenizer, prompts: Sequence[list[int]], pulse: Pulse
     ) -> dict[str, Any]:
         """How far a model is from its start, on answers to the first prompts: `kl`."""
-        how = AnswerDraw(self.max_tokens, (find_end(self.chat, tokenizer), tokenizer.end), tokenizer.pad)
+        how = AnswerDraw(self.max_tokens, self.list_ends(tokenizer), tokenizer.pad)
         return measure_divergence(model, start, prompts[: self.written], how, pulse)
 
     def _score(self, model: Model, tokenizer: Tokenizer, samples: Sequence[Sample], pulse: Pulse) -> PairLogs:
@@ -204,7 +208,24 @@ class PreferenceTaskSpec(PairTaskSpec):
         )
 
     def demonstrate(self, pipeline: Writer, samples: Sequence[Sample]) -> list[Example]:
-        return []
+        found = []
+        for sample in samples:
+            prompt = encode_prompt(sample["prompt"], self.chat, pipeline.tokenizer)
+            inputs, ends = Inputs.pad([prompt], pipeline.tokenizer.pad), self.list_ends(pipeline.tokenizer)
+            written = generate(pipeline.model, inputs, end=ends, max_tokens=self.max_tokens)
+            answers = decode_answers(
+                [row[:-1] if row[-1] in ends else row for row in written], self.chat, pipeline.tokenizer
+            )
+            given, expected = show_prompt(sample["prompt"]), sample.get("chosen", "")
+            found.append(Example((given,), (expected,) if expected else (), tuple(answers)))
+        return found
+
+    def list_ends(self, tokenizer: Tokenizer) -> tuple[int, ...]:
+        """The tokens that end an answer."""
+        return tuple(dict.fromkeys((find_end(self.chat, tokenizer), tokenizer.end)))
+
+    def make_sample(self, text: str) -> Sample:
+        return {"prompt": list_messages(text)}
 
 
 @dataclass
@@ -272,7 +293,7 @@ class PreferenceTask(PairTask[PreferenceBatch]):
         return encode_pair(self.validation[number], self.spec.chat, self.tokenizer)
 
     def make_batch(self, rows: list[int], chance: Random) -> PreferenceBatch:
-        logs = [self.kept["train"].read(n) for n in rows] if self.spec.refers else None
+        logs = [self.kept["train"].read(n) for n in rows] if self.kept else None
         return PreferenceBatch.lay_out([self.read_pair(n) for n in rows], self.tokenizer.pad, logs)
 
     def size(self, batch: PreferenceBatch) -> int:

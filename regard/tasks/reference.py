@@ -10,11 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,18 +52,18 @@ def keep_reference(
     A pair's numbers are those of its chosen answer's tokens, then of its rejected one's.
     """
     folder = prepared.folder
-    names = [name for split in splits for name in list_names(split)]
     with reference() as model:
         insist_on_tokens(model, prepared)
         facts = {"weights": digest_weights(model), "data": digest_data(prepared)}
-        if read_facts(folder, names) != facts:
+        kept = read_files(folder, facts)
+        missing = {split: pairs for split, pairs in splits.items() if not set(list_names(split)) <= set(kept)}
+        if missing:
+            names = [name for split in missing for name in list_names(split)]
             with explain_disk_errors(folder, 0):
-                list_file(
-                    folder, *names, FACTS
-                )  # first, so that a killed process leaves nothing whose owner isn't known
-                _compute(folder, splits, model, pad, pulse)
-                told = {**facts, "files": {name: digest(folder / name) for name in names}}
-                replace(folder / FACTS, json.dumps(told, indent=1).encode())
+                list_file(folder, *names, FACTS)  # first, so that a killed process leaves nothing of unknown owner
+                _compute(folder, missing, model, pad, pulse)
+                files = {**kept, **{name: digest(folder / name) for name in names}}
+                replace(folder / FACTS, json.dumps({**facts, "files": files}, indent=1).encode())
     found = {split: Column(folder / list_names(split)[0], LOGS) for split in splits}
     for split, column in found.items():
         if len(column) != splits[split].count or not column.is_whole():
@@ -76,15 +75,20 @@ def list_names(split: str) -> list[str]:
     return [f"reference.{split}", f"reference.{split}.ends"]
 
 
-def read_facts(folder: Path, names: Sequence[str]) -> dict[str, Any] | None:
-    """What a list says that it follows from; None where there is none, or where its files aren't what they were."""
+def read_files(folder: Path, facts: Mapping[str, str]) -> dict[str, str]:
+    """The files that follow from these facts and are what they were when they were written, with their digests."""
     try:
-        facts = json.loads((folder / FACTS).read_bytes())
-        files = facts.pop("files")
-        whole = set(files) == set(names) and all(digest(folder / name) == files[name] for name in names)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, CheckpointError):
-        return None  # it was never finished, or somebody changed it
-    return dict(facts) if whole else None
+        told = json.loads((folder / FACTS).read_bytes())
+        files = told.pop("files") if isinstance(told, dict) else {}
+        if told != facts:
+            return {}
+        return {name: known for name, known in files.items() if _is_whole(folder / name, known)}
+    except (OSError, ValueError, KeyError, AttributeError, RecursionError):
+        return {}  # it was never finished, or somebody changed it
+
+
+def _is_whole(path: Path, known: str) -> bool:
+    return path.is_file() and digest(path) == known
 
 
 def digest_weights(model: Model) -> str:
@@ -102,9 +106,9 @@ def digest_data(prepared: Prepared) -> str:
 
 
 def insist_on_tokens(model: Model, prepared: Prepared) -> None:
-    """Refuse a model of other tokens than the answers are written in."""
-    held, known = model.spec.main.embedding.token_count, len(prepared.lexicon.tokenizer)
-    if held != known:
+    """Refuse a model of other tokens than the answers are written in; some have more vectors than there are tokens."""
+    held, known = model.spec.main.embedding.token_count or 0, len(prepared.lexicon.tokenizer)
+    if held < known:
         raise SpecError(
             f"start: the reference knows {held} tokens, and the answers are written in {known}",
             "a start whose tokenizer the corpus was made ready with: train again with out=ANOTHER",

@@ -13,7 +13,9 @@ import torch
 import regard
 from regard.config import Document, assignments, merge
 from regard.runs.evaluate import evaluate
+from regard.runs.flops import count_steps
 from regard.runs.folder import Run
+from regard.runs.plan import plan
 from regard.runs.train import resume, train
 from regard.runs.verify import verify
 from regard.tasks.reward import Judge
@@ -198,3 +200,11 @@ def test_a_reward_run_is_shown_and_compared(judge: Path, tmp_path: Path) -> None
     train(describe(other, "reward", "lstm", "train.steps=2"))
     compared = regard.compare([judge, other], split="validation")
     assert {"accuracy", "loss", "calibration"} <= compared.measures.keys() and compared.samples == 8
+
+
+def test_a_run_is_planned_and_its_steps_are_counted(tmp_path: Path) -> None:
+    document = describe(tmp_path / "run", "preference")
+    assert plan(document).parameters > 0
+    run = Run.begin(document)
+    once, again = count_steps(run, 2), count_steps(run, 2)
+    assert once == again  # what the reference costs is nobody's step

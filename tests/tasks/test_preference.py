@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from regard.core.model import Model, ModelSpec
 from regard.data.batches import BatchSpec
 from regard.data.dialogue import Transcript
 from regard.data.prepared import Prepared, discard
-from regard.errors import SpecError
+from regard.errors import InputError, SpecError
 from regard.tasks.divergence import AnswerDraw, measure_divergence
 from regard.tasks.likelihood import AnswerBatch, find_logs
 from regard.tasks.pairwise import AnswerPair
@@ -205,9 +206,9 @@ def test_a_start_of_other_tokens_is_refused_with_both_counts(tmp_path: Path) -> 
     task = PreferenceTaskSpec()
     prepared = make_ready(task, tmp_path, draw_pairs(4))
     known = len(prepared.lexicon.tokenizer)
-    other = choose_model("gpt2", known + 3).build()
+    other = choose_model("gpt2", known - 3).build()
     with pytest.raises(
-        SpecError, match=f"the reference knows {known + 3} tokens, and the answers are written in {known}"
+        SpecError, match=f"the reference knows {known - 3} tokens, and the answers are written in {known}"
     ):
         begin(task, prepared, other)
 
@@ -318,3 +319,37 @@ def test_a_batch_has_the_chosen_answers_first() -> None:
     assert batch.answers.targets.tolist() == [[2, 3, 4], [6, 7, 0], [2, 5, 0], [8, 9, 3]]
     assert batch.reference is not None
     assert batch.reference.tolist() == [[0, -1, -2], [-4, -5, 0], [0, -3, 0], [-6, -7, -8]]
+
+
+def test_a_split_that_is_missing_is_added_to_those_that_are_there(tmp_path: Path) -> None:
+    task = PreferenceTaskSpec()
+    prepared = make_ready(task, tmp_path, draw_pairs(6), draw_pairs(4, seed=1))
+    start = build(task, prepared).eval()
+    measuring = task.build(prepared, BatchSpec(rows=4), 1)
+    measuring.validation = []  # as where steps are only counted
+    calls: list[int] = []
+    measuring.begin(start, lambda: hold(start), lambda: calls.append(1))
+    first = (prepared.folder / "reference.train").stat().st_mtime_ns
+    learner = begin(task, prepared, start)
+    assert set(learner.kept) == {"train", "validation"}
+    assert (prepared.folder / "reference.train").stat().st_mtime_ns == first
+
+
+def test_examples_are_answers_that_it_writes(tmp_path: Path) -> None:
+    task = PreferenceTaskSpec(max_tokens=5)
+    prepared = make_ready(task, tmp_path, draw_pairs(6))
+    writer = task.pipeline(build(task, prepared).eval(), prepared.lexicon)
+    samples = [*prepared.samples("validation")[:1], task.make_sample("cat")]
+    shown, typed = task.demonstrate(writer, samples)
+    assert shown.expected == (samples[0]["chosen"],) and len(shown.answer) == 1
+    assert typed.given == ("cat",) and typed.expected == ()
+
+
+def test_batches_can_be_counted_before_a_run_begins(tmp_path: Path) -> None:
+    task = PreferenceTaskSpec()
+    prepared = make_ready(task, tmp_path, draw_pairs(6))
+    learner = task.build(prepared, BatchSpec(rows=4), 1)
+    batch = learner.make_batch([0, 1], Random(1))
+    assert learner.size(batch) == 2
+    with pytest.raises(InputError, match="began from"):
+        learner.loss(build(task, prepared), batch)
