@@ -186,10 +186,8 @@ class Tokenizer:
 
     def extend(self, tokens: Sequence[str]) -> None:
         """Add the special tokens that it lacks, after all others."""
-        controls = self.controls
-        have = {token: number in controls for token in tokens for number in [self.engine.token_to_id(token)]}
-        # what others call a separator or a mask may have another name
-        have |= {SEPARATOR: self.separator is not None, MASK: self.mask is not None}
+        have = {token: self.engine.token_to_id(token) in self.controls for token in tokens}
+        have |= {SEPARATOR: self.separator is not None, MASK: self.mask is not None}  # others' have other names
         missing = [token for token in tokens if not have[token]]
         self._obedient.clear()
         self.engine.add_special_tokens([AddedToken(token, lstrip=token == MASK) for token in missing])
