@@ -179,7 +179,7 @@ def describe(out: Path, **changes: Any) -> Document:
         "tokenizer": {"pieces": "word"},
         "model": {"kind": "gpt2", "width": 32, "depth": 2, "heads": 2, "context": 40},
         "batches": {"tokens": 800},
-        "train": {"steps": 200, "evaluate": 100, "save": 100, "optimizer": {"rate": 0.01}, "schedule": {"warmup": 5}},
+        "train": {"steps": 200, "evaluate": 100, "save": 100, "optimizer": {"rate": 0.003}, "schedule": {"warmup": 5}},
         "device": "cpu",
         "out": str(out),
     }
