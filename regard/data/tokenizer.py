@@ -186,11 +186,9 @@ class Tokenizer:
 
     def extend(self, tokens: Sequence[str]) -> None:
         """Add the special tokens that it lacks, after all others."""
-        controls = self.controls
-        have = {token: number in controls for token in tokens for number in [self.engine.token_to_id(token)]}
-        # what others call a separator or a mask may have another name
-        have |= {SEPARATOR: self.separator is not None, MASK: self.mask is not None}
-        missing = [token for token in tokens if not have[token]]
+        have = {SEPARATOR: self.separator, MASK: self.mask}  # which others may call by other names
+        known = set(self.pieces(sorted(self.controls)))
+        missing = [token for token in tokens if (have[token] is None if token in have else token not in known)]
         self._obedient.clear()
         self.engine.add_special_tokens([AddedToken(token, lstrip=token == MASK) for token in missing])
         numbers = {token: self.engine.token_to_id(token) for token in missing}
