@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from regard.tasks.classification import Classifier as Classifier
     from regard.tasks.embedding import Embedder as Embedder
     from regard.tasks.images import ImageClassifier as ImageClassifier
+    from regard.tasks.reward import Judge as Judge
     from regard.tasks.tagging import Tagger as Tagger
 
 __version__ = "0.1.0"
@@ -50,6 +51,7 @@ SURFACE = {
     "Ensemble": "regard.decode.ensemble",
     "Filler": "regard.decode.filler",
     "ImageClassifier": "regard.tasks.images",
+    "Judge": "regard.tasks.reward",
     "Look": "regard.lens.look",
     "Model": "regard.core.model",
     "ModelSpec": "regard.core.model",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from regard.data.log import Log
-from regard.data.table import Sheet, SheetRow
+from regard.data.sheet import Sheet, SheetRow
 from regard.errors import DataError, MissingPackage
 
 GROUP = 1000  # rows that are turned into Python's objects together

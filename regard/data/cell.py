@@ -14,7 +14,9 @@ from regard.data.header import refuse_names, spell_settings
 from regard.data.lines import LONGEST
 from regard.data.log import Log
 from regard.data.sample import Form, FormSpec
-from regard.data.table import Sheet, SheetRow, TableReader
+from regard.data.sheet import Sheet, SheetRow
+from regard.data.table import TableReader
+from regard.data.transcription import find_columns
 from regard.errors import DataError, Doubt
 
 DIVIDERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -71,6 +73,8 @@ class CellReader(TableReader):
     def names_fields(self, row: SheetRow, form: Form) -> bool:
         """Whether a line has the very names that are looked for: that is a header, and no sample."""
         cells = {str(cell).strip() for cell in row.cells or ()}
+        if parts := FormSpec.parse(form).parts:
+            return bool(cells) and cells <= {*parts} and bool(find_columns(form, sorted(cells), self.told()))
         return not self.told() and len(FormSpec.parse(form).holds) > 1 and cells >= set(FormSpec.parse(form).holds)
 
     def doubt_divider(self, first: Sequence[SheetRow], form: Form, table: Sheet) -> None:

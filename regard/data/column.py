@@ -183,10 +183,12 @@ class ColumnSet(dict[str, Column]):
 
 
 @contextmanager
-def write_column(path: Path, spec: ColumnSpec) -> Iterator[Callable[[Any], None]]:
-    """A column's file, and the function that adds a sample to it."""
+def write_column(
+    path: Path, spec: ColumnSpec, place: Callable[[Path], Path] = lambda path: path
+) -> Iterator[Callable[[Any], None]]:
+    """A column's file, and the function that adds a sample to it; `place`: where its files are written at first."""
     total = 0
-    with path.open("wb") as numbers, path.with_name(f"{path.name}.ends").open("wb") as ends:
+    with place(path).open("wb") as numbers, place(path.with_name(f"{path.name}.ends")).open("wb") as ends:
 
         def add(sample: Any) -> None:
             nonlocal total

@@ -85,7 +85,9 @@ def flatten(value: object) -> str:
     """A value on one line; its beginning, since it may be a book."""
     if isinstance(value, np.ndarray):
         return describe_array(value)
-    text = " ".join(map(str, value[:WIDTH])) if isinstance(value, list) else str(value)[: 4 * WIDTH]
+    if isinstance(value, dict):  # a message
+        return f"{value['role']}: {flatten(value['content'])}"
+    text = " ".join(map(flatten, value[:WIDTH])) if isinstance(value, list) else str(value)[: 4 * WIDTH]
     return " ".join(text.split())
 
 

@@ -19,9 +19,11 @@ from regard.data.cell import CellReader
 from regard.data.encoding import UTF8, check_encoding
 from regard.data.header import LANGUAGES, USUAL, WANTED, WORD, guess_fields
 from regard.data.hunch import (
+    TOLD,
     find_gallery,
     find_split_folders,
     guess_pictures,
+    guess_speech,
     has_pictures,
     holds_captions,
     look_inside,
@@ -34,8 +36,9 @@ from regard.data.packing import strip_packing
 from regard.data.reader import Key, ReaderSpec, guess_kind
 from regard.data.readers.dataset import ALIASES, find_splits
 from regard.data.sample import Form
+from regard.data.sheet import Sheet, SheetRow, reach
 from regard.data.source import STANDARD_INPUT, find_files, list_folder
-from regard.data.table import FIELDS, SHOWN, Sheet, SheetRow, TableReader, reach
+from regard.data.table import FIELDS, SHOWN, TableReader
 from regard.errors import DataError, SpecError
 
 FIRST, EVERY, LAST = 1000, 100, 100_000  # rows that are looked at: the first, then every so many, up to so many
@@ -47,6 +50,7 @@ FORMS: tuple[Form, ...] = (*NAMED, "documents")
 # what is made of something else, where two columns of texts have names that no one has listed
 MADE = "summary title headline answer response completion translation target output highlights"
 SECOND = {"premise": "hypothesis", "question": "sentence", "sentence1": "sentence2", "question1": "question2"}
+SPEECH = {"prompts": "prompts", "conversations": "jsonl", "preferences": "jsonl"}  # readers, where no name tells one
 FORM_FIELDS = (*FIELDS, "many")  # columns, and not of a format
 
 
@@ -191,7 +195,9 @@ def _insist_on_length(files: Sequence[str]) -> None:
 def _find_kind(path: str, form: Form | None, told: Mapping[str, Any]) -> str:
     """The kind of a file whose name doesn't tell it: tabs make columns, single words with a tag make sentences."""
     if path == STANDARD_INPUT:
-        return {"pairs": "tsv", "labels": "labels", "tags": "columns"}.get(form or "", "documents")
+        return {"pairs": "tsv", "labels": "labels", "tags": "columns", **SPEECH}.get(form or "", "documents")
+    if form in SPEECH:
+        return SPEECH[form]
     log, encoding = Log(), _find_encoding(told)
     first = list(islice(lines(find_files(path)[0], log, LONGEST, encoding), FIRST))
     _refuse_bytes(path, log, len(first), told)
@@ -277,17 +283,10 @@ def _is_header(cells: Sequence[Any]) -> bool:
 def _propose_columns(columns: ColumnSample, form: Form | None, told: dict[str, Any]) -> tuple[dict[str, Any], Form]:
     """Which column is what, and the form that they make together."""
     asked = {name for name in told if name in FORM_FIELDS and name != "many"}
+    if spoken := guess_speech(form, dict(zip(columns.keys, columns.values, strict=True)), asked):
+        return told, spoken
     if asked:
-        known = {
-            "texts": "captions",
-            "picture": "images",
-            "source": "pairs",
-            "target": "pairs",
-            "label": "labels",
-            "words": "tags",
-            "tags": "tags",
-        }
-        wanted = form or next((known[name] for name in known if name in asked), "documents")
+        wanted = form or next((TOLD[name] for name in TOLD if name in asked), "documents")
         return {**_complete_columns(wanted, columns, told), **told}, wanted
     forms = FORMS if form is None else (form,)
     guesses: Iterable[tuple[Form, Mapping[str, Key]]] = chain(

@@ -1,9 +1,10 @@
-"""Hunches about pictures: which files hold them, which columns name them, and where those lie that a table names."""
+"""Hunches about pictures and conversations: which files or columns hold them, and where pictures lie."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,17 @@ from regard.data.picture import FILES
 from regard.data.reader import Key, guess_kind
 from regard.data.sample import Form, FormSpec
 from regard.data.source import list_archive, list_folder
+from regard.data.transcription import find_columns
 
 MOSTLY = 0.8  # of the cells that must agree
 WORDS = 3  # of a caption, on average; fewer are a label
+# the form that is meant where a column is told
+TOLD: dict[str, Form] = {
+    **{"texts": "captions", "picture": "images", "source": "pairs", "target": "pairs", "label": "labels"},
+    **{"words": "tags", "tags": "tags"},
+    **{"chosen": "preferences", "rejected": "preferences", "messages": "conversations", "answer": "conversations"},
+    "prompt": "prompts",
+}
 
 
 def has_pictures(form: Form) -> bool:
@@ -85,3 +94,22 @@ def guess_pictures(
         return {"picture": pictures[0]} if pictures else {}
     others = [key for key, values in columns if wanted[1](values)]
     return {"picture": pictures[0], wanted[0]: others[-1]} if others else {}
+
+
+def guess_speech(form: Form | None, columns: Mapping[Key, Sequence[Any]], asked: AbstractSet[str]) -> Form | None:
+    """The form of a table with what somebody said; None where it has no such columns.
+
+    `form`: the one that is wanted, if that is known; `asked`: the columns that are told.
+    """
+    if form is not None:
+        return form if FormSpec.parse(form).parts else None
+    if asked:
+        told = next((TOLD[name] for name in TOLD if name in asked), None)
+        return told if told and FormSpec.parse(told).parts else None
+    names = [key for key in columns if isinstance(key, str)]
+    if find_columns("preferences", names, {}):
+        return "preferences"
+    messages = find_columns("conversations", names, {}).get("messages")
+    if messages is not None and any(isinstance(value, list) for value in columns.get(messages, ())):
+        return "conversations"
+    return "prompts" if names == ["prompt"] else None

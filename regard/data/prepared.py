@@ -25,7 +25,7 @@ from regard.data.lexicon import Lexicon
 from regard.data.sample import FormSpec, Sample
 from regard.data.spool import read_spool
 from regard.errors import CheckpointError, DataError, SpecError
-from regard.host.files import ASIDE, remove
+from regard.host.files import ASIDE, remove, replace
 
 LIST, DATA = "files.json", "data.json"  # which files are ours, written first; and what they hold, written last
 REPORT = "rejected.txt"  # every line that was left out or mended, and why
@@ -107,6 +107,17 @@ def ours(folder: Path) -> Callable[[str], bool]:
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue  # it isn't there, or was cut short
     return lambda name: name in names or bool((match := ASIDE.fullmatch(name)) and match["name"] in names)
+
+
+def list_file(folder: Path, *names: str) -> None:
+    """Enter files that are about to be written beside the data among those that are ours."""
+    try:
+        known = json.loads((folder / LIST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        known = None
+    listed = known if isinstance(known, list) else []
+    if missing := [name for name in names if name not in listed]:
+        replace(folder / LIST, json.dumps([*listed, *missing]).encode())
 
 
 def content(folder: Path, name: str) -> bytes | None:

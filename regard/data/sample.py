@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, ClassVar, Literal, Protocol
 
 from regard.core.spec import Spec
@@ -81,6 +82,7 @@ class FormSpec(Spec):
     trimmed: ClassVar[bool] = True  # whether spaces around a text are no part of it
     spaced: ClassVar[bool] = True  # whether a text in the place of a list is words that spaces divide
     loose: ClassVar[bool] = False  # whether a number will do for a text, as it does for a label
+    parts: ClassVar[tuple[str, ...]] = ()  # columns of a table that its fields are made of, where not those themselves
 
     def find_fault(self, sample: Any) -> str:
         """Why something isn't a sample of this form; nothing where it is one."""
@@ -191,6 +193,12 @@ class CaptionForm(FormSpec):
 class ConversationForm(FormSpec):
     kind: Literal["conversations"] = "conversations"
     holds: ClassVar[Mapping[str, Field]] = {"messages": Messages()}
+    parts: ClassVar[tuple[str, ...]] = ("messages", "prompt", "answer", "system", "context")
+
+    def identify(self, sample: Sample) -> str:
+        # conversations that begin with the same question stand on one side of a split, whatever is answered
+        asked = takewhile(lambda message: message["role"] != "assistant", sample["messages"])
+        return json.dumps(list(asked) or sample["messages"], ensure_ascii=False)
 
 
 class PromptForm(FormSpec):
@@ -199,6 +207,7 @@ class PromptForm(FormSpec):
     kind: Literal["prompts"] = "prompts"
     holds: ClassVar[Mapping[str, Field]] = {"prompt": Messages()}
     may_hold: ClassVar[Mapping[str, Field]] = {"answer": TEXT}
+    parts: ClassVar[tuple[str, ...]] = ("messages", "prompt", "answer", "system", "context")
     asks: ClassVar[tuple[str, ...]] = ("prompt",)
     trimmed: ClassVar[bool] = False
 
@@ -209,6 +218,7 @@ class PreferenceForm(FormSpec):
     kind: Literal["preferences"] = "preferences"
     holds: ClassVar[Mapping[str, Field]] = {"prompt": Messages(), "chosen": TEXT, "rejected": TEXT}
     may_hold: ClassVar[Mapping[str, Field]] = {"margin": NUMBER}
+    parts: ClassVar[tuple[str, ...]] = ("messages", "prompt", "chosen", "rejected", "margin", "system", "context")
     asks: ClassVar[tuple[str, ...]] = ("prompt",)
     trimmed: ClassVar[bool] = False
 

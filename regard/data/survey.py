@@ -137,9 +137,10 @@ class SplitSurvey:
         elif isinstance(value, np.ndarray):
             if name in self.pictures and (value.shape in self.sizes or len(self.sizes) < LENGTHS):
                 self.sizes[value.shape] += 1
-        elif isinstance(value, Sequence) and not self.form.spaced:
+        elif isinstance(value, Sequence) and (not self.form.spaced or self.form.parts):
             self._measure(name, len(value))
-            for text in value:
+            for part in value:
+                text = part["content"] if isinstance(part, dict) else part
                 self.words.see(words := text.split())
                 self._measure(f"{name} words", len(words))
                 self._measure(f"{name} characters", len(text))

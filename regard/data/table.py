@@ -1,155 +1,46 @@
 """Tables: rows of cells with names or numbers, from which samples of any form are filled.
 
-A format (`readers/csv.py`, `readers/parquet.py`, …) only says how a file becomes a `Sheet`. Which cell is the source,
-the text or the label is the same question for all of them, and is answered here, by name (`translation.en` reaches into
-a cell) or by number.
+A format (`readers/csv.py`, `readers/parquet.py`, …) only says how a file becomes a `Sheet` (`sheet.py`). Which cell is
+the source, the text or the label is the same question for all of them, and is answered here, by name (`translation.en`
+reaches into a cell) or by number; how cells become conversations is told by `transcription.py`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, islice
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-import numpy as np
 from pydantic import model_validator
 
 from regard.core.spec import FileName
 from regard.data.header import check_labels, check_tags, guess_fields, spell_settings
 from regard.data.illustration import Illustration
-from regard.data.lines import clean
-from regard.data.log import Log
+from regard.data.lines import Line, clean
+from regard.data.log import Log, Unusable
 from regard.data.picture import MOST, Pixels
 from regard.data.reader import Key, ReaderSpec, choose_reader
 from regard.data.sample import TEXTS, Form, FormSpec, Sample
+from regard.data.sheet import Sheet, SheetRow, as_text, as_texts, plain
 from regard.data.source import Paths, place_in, split_member
+from regard.data.transcription import change_texts, describe_columns, find_columns, number_columns, transcribe
 from regard.errors import DataError, Doubt
 
-FIELDS = ("source", "target", "text", "second", "label", "words", "tags", "picture", "texts")
-AHEAD = 100  # rows that are looked at before the first is used
+FIELDS = (
+    *("source", "target", "text", "second", "label", "words", "tags", "picture", "texts"),
+    *("messages", "prompt", "answer", "chosen", "rejected", "margin", "system", "context"),
+)
 SHOWN = 30  # fields that a message lists
 TASKS = {"labels": "classification", "tags": "tagging", "pairs": "translation"}  # what mostly learns from such samples
-DEEPEST = 5  # levels of cells within cells that have names
-
-
-@dataclass(frozen=True)
-class SheetRow:
-    """A row's cells, by number or by name; None where it was rejected. `place` is `file:line`, or `file:row`."""
-
-    place: str
-    cells: list[Any] | Mapping[str, Any] | None
-    repaired: bool = False
-
-
-@dataclass
-class Sheet:
-    """Rows of one file, and the names of its fields; none where columns have only numbers."""
-
-    name: str
-    fields: tuple[str, ...]
-    rows: Iterator[SheetRow]
-    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # names for the numbers of a field
-    numbered: bool = False  # cells have numbers; they have names too if a first line has named them
-
-    def peek(self, count: int = AHEAD) -> list[SheetRow]:
-        """The first rows, which stay where they are."""
-        first = list(islice(self.rows, count))
-        self.rows = chain(first, self.rows)
-        return first
-
-    @classmethod
-    def of_objects(cls, name: str, rows: Iterator[SheetRow]) -> Sheet:
-        """A table of rows that name their own cells: its fields are those of the first ones."""
-        table = cls(name, (), rows)
-        named = (row.cells for row in table.peek() if isinstance(row.cells, Mapping))
-        table.fields = tuple(dict.fromkeys(name for cells in named for name in list_fields(cells)))
-        return table
-
-    def has(self, key: Key) -> bool:
-        """Whether there is such a column."""
-        if isinstance(key, int):
-            return not self.fields or key < len(self.fields)
-        return key in self.fields
-
-    def get(self, cells: list[Any] | Mapping[str, Any], key: Key) -> Any:
-        """A cell's value; None where it has none."""
-        if isinstance(cells, list):
-            number = key if isinstance(key, int) else self.fields.index(key)
-            return cells[number] if number < len(cells) else None
-        name = key if isinstance(key, str) else self.fields[key]
-        value, names = reach(cells, name), self.classes.get(name)
-        return value if names is None else _name_classes(value, names)
-
-
-def list_fields(cells: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
-    """The names of an object's cells; those within a cell with its own before them: `translation.en`."""
-    for name, value in cells.items():
-        if isinstance(value, Mapping) and value and depth < DEEPEST:
-            yield from (f"{name}.{inner}" for inner in list_fields(value, depth + 1))
-        else:
-            yield str(name)
-
-
-def reach(cells: Mapping[str, Any], name: str) -> Any:
-    """The cell of a name, or the one that a name with dots leads to."""
-    if name in cells:
-        return cells[name]
-    outer, dot, inner = name.partition(".")
-    while dot:
-        if isinstance(found := cells.get(outer), Mapping):
-            return reach(found, inner)
-        more, dot, inner = inner.partition(".")
-        outer = f"{outer}.{more}"
-    return None
-
-
-def _name_classes(value: Any, names: Sequence[str]) -> Any:
-    """The names of classes in the place of their numbers; a number that none has (-1: not labelled) is no value."""
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_name_classes(one, names) for one in value]
-    number = plain(value)
-    if not isinstance(number, int) or isinstance(number, bool):
-        return value
-    return names[number] if 0 <= number < len(names) else None
-
-
-def plain(value: Any) -> Any:
-    """A value as Python has it, whatever library it came from."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def as_text(value: Any, loose: bool) -> str | None:
-    """A cell's text; `loose`: a number will do. None where it has none."""
-    if type(value) is str:  # nearly always
-        return value
-    value = plain(value)
-    if isinstance(value, str) or not loose:
-        return value if isinstance(value, str) else None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and math.isfinite(value):
-        # libraries make floats of whole numbers where a cell of the column is empty
-        return str(int(value)) if value.is_integer() else repr(value)
-    return str(value) if isinstance(value, int) else None
-
-
-def as_texts(value: Any, loose: bool) -> list[str] | None:
-    """A cell's list of texts; one text is words that spaces divide."""
-    if isinstance(value, str):
-        return value.split()
-    if not isinstance(value, list | tuple | np.ndarray):
-        return None
-    found = [as_text(one, loose) for one in value]
-    return [one for one in found if one is not None] if None not in found else None
 
 
 class TableReader(ReaderSpec):
     """Rows of named or numbered cells. What isn't told is looked for by its own name, or in the first columns."""
 
-    gives: ClassVar[tuple[Form, ...]] = ("pairs", "documents", "labels", "tags", "images", "captions", "pictures")
+    gives: ClassVar[tuple[Form, ...]] = (
+        *("pairs", "documents", "labels", "tags", "images", "captions", "pictures"),
+        *("conversations", "preferences", "prompts"),
+    )
     path: Paths
     source: Key | None = None
     """The column of the source text, by name or by number from 0; unless given, `source`, or the first."""
@@ -169,6 +60,22 @@ class TableReader(ReaderSpec):
     """The column of a picture's file; unless given, `picture`, or the first."""
     texts: Key | None = None
     """The column of a caption, or of a list of them; rows of one picture are one sample. Unless given, `texts`."""
+    messages: Key | None = None
+    """The column of conversations: lists of messages with role and content, or with from and value."""
+    prompt: Key | None = None
+    """The column of what is asked: a text, or a list of messages; unless given, `prompt`, `instruction` or the like."""
+    answer: Key | None = None
+    """The column of the answer to a prompt; unless given, `answer`, `response`, `completion` or the like."""
+    chosen: Key | None = None
+    """The column of the better answer: a text, or a conversation that ends with it; unless given, `chosen`."""
+    rejected: Key | None = None
+    """The column of the worse answer; unless given, `rejected`."""
+    margin: Key | None = None
+    """The column that says by how much the chosen answer is better; unless given, `margin`, if there is one."""
+    system: Key | None = None
+    """The column of what the system says before a conversation; unless given, `system`, if there is one."""
+    context: Key | None = None
+    """The column of what a prompt speaks of, which follows it; unless given, `input` beside an `instruction`."""
     pictures: FileName | None = None
     """Pictures lie here: a folder, a zip or a tar; unless given, beside the table."""
     pixels: Pixels = MOST
@@ -194,7 +101,7 @@ class TableReader(ReaderSpec):
     def forms(self) -> tuple[Form, ...]:
         """Those that have a place for every column that is named."""
         told, specs = set(self.told()), {form: FormSpec.parse(form) for form in self.gives}
-        fitting = (form for form, spec in specs.items() if told <= spec.list_fields().keys())
+        fitting = (form for form, spec in specs.items() if told <= {*(spec.parts or spec.list_fields())})
         return tuple(form for form in fitting if self.pictures is None or specs[form].list_pictures())
 
     def under(self, folder: Path) -> Self:
@@ -256,6 +163,8 @@ class TableReader(ReaderSpec):
     def keys(self, table: Sheet, form: Form) -> dict[str, Key]:
         """Where each field of a sample stands in a table."""
         told, usual = self.told(), list(FormSpec.parse(form).holds)
+        if FormSpec.parse(form).parts:
+            return {**number_columns(form), **told} if not table.fields else find_columns(form, table.fields, told)
         named = {name: name for name in usual}
         # an old rule first: a header that says nothing of ours leaves the columns their numbers
         by_number = not table.fields or (
@@ -269,10 +178,12 @@ class TableReader(ReaderSpec):
     def fill(self, table: Sheet, form: Form, log: Log, by: Key | None) -> Iterator[Sample]:
         """The samples of a table."""
         spec, keys = FormSpec.parse(form), self.keys(table, form)
-        wanted = {**keys, **({} if by is None else {"by": by})}
+        wanted = {**({} if spec.parts else keys), **({} if by is None else {"by": by})}
         insist_on_fields(table, form, wanted)
+        if not keys:
+            raise _miss_columns(table, form)
         most = max((key for key in keys.values() if isinstance(key, int)), default=-1) + 1
-        maker = SampleMaker(table, keys, spec, log)
+        maker = (Transcriber if spec.parts else SampleMaker)(table, keys, spec, log)
         for row in table.rows:
             if row.cells is None or (whole := self.check_width(row, most, form, log)).cells is None:
                 log.drop()
@@ -309,6 +220,13 @@ def insist_on_fields(table: Sheet, form: Form, wanted: Mapping[str, Key]) -> Non
     )
 
 
+def _miss_columns(table: Sheet, form: Form) -> DataError:
+    """What to say of a table that has no column with what was said."""
+    here = ", ".join(table.fields[:SHOWN])
+    parts = ", ".join(f"{part}: FIELD" for part in number_columns(form))
+    return DataError(f"{table.name}: fields here: {here}; looked for: {describe_columns(form)}", parts)
+
+
 def _has_fields_of(table: Sheet, form: Form) -> bool:
     """Whether a table names its fields just as a form does."""
     return all(name in table.fields for name in FormSpec.parse(form).holds)
@@ -320,7 +238,7 @@ class SampleMaker:
     def __init__(self, table: Sheet, keys: Mapping[str, Key], spec: FormSpec, log: Log) -> None:
         fields = spec.list_fields()
         self.table, self.keys, self.spec, self.log = table, keys, spec, log
-        self.lists = {name for name in keys if fields[name] == TEXTS}
+        self.lists = {name for name in keys if fields.get(name) == TEXTS}
         self.pictures = set(spec.list_pictures())
 
     def fill(self, row: SheetRow) -> tuple[Sample, bool] | None:
@@ -363,3 +281,27 @@ class SampleMaker:
             if not texts or not all(text and not text.isspace() for text in texts):
                 return f"empty: {name}"
         return self.spec.find_fault(sample) if self.spec.aligned else ""
+
+
+class Transcriber(SampleMaker):
+    """What makes conversations of a table's rows."""
+
+    def fill(self, row: SheetRow) -> tuple[Sample, bool] | None:
+        assert row.cells is not None
+        cells = {part: self.table.get(row.cells, key) for part, key in self.keys.items()}
+        try:
+            sample = transcribe(cells, self.spec.kind)
+        except Unusable as error:
+            self.log.skip(row.place, error.message)
+            return None
+        lines: list[Line] = []
+
+        def mend(text: str) -> str:
+            lines.append(clean(text, row.place, self.log))
+            return lines[-1].text or ""
+
+        mended = change_texts(sample, mend)
+        if any(line.text is None for line in lines):
+            self.log.drop()
+            return None
+        return {"place": row.place, **mended}, row.repaired or any(line.repaired for line in lines)

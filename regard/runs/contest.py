@@ -287,6 +287,7 @@ def _time_step(run: Run) -> float:
     short = run.spec.train.replace(steps=PROBED, minutes=None, tokens=None, epochs=None, evaluate=0)
     trainer = Run(run.folder, run.spec.replace(train=short), run.prepared()).trainer()
     trainer.archive, trainer.task.validation = Archive(), []
+    trainer.task.begin(trainer.model, trainer.use_start, lambda: None)  # what is computed once is no step's
     started = time.monotonic()
     trainer.run()
     return (time.monotonic() - started) / PROBED

@@ -67,6 +67,7 @@ def count_steps(run: Run, steps: int = SAMPLE) -> FlopCount:
     trainer = Run(run.folder, run.spec.replace(train=short), run.prepared()).trainer()
     trainer.archive = Archive()  # the run's own checkpoints stay as they are
     trainer.task.validation = []  # measuring isn't training
+    trainer.task.begin(trainer.model, trainer.use_start, lambda: None)  # what is computed once is no step's
     with count() as tally:
         moment = trainer.run().moment
     return FlopCount(tally.flops, moment.tokens, moment.step)

@@ -1,6 +1,7 @@
 """How likely a model finds answers: the log-probability of every token of them, given all that came before it.
 
-What stands in a prompt is read and never counted. Rows are padded at the end, and a pad changes nothing.
+What stands in a prompt is read and never counted. Rows are padded on one side, mostly at the end, which
+changes nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from regard.core.inputs import Inputs
 from regard.core.model import Model
+from regard.core.padding import Padding, Side
 from regard.data.dialogue import Transcript
 
 
@@ -27,12 +29,12 @@ class AnswerBatch:
     learned: Tensor  # (rows, time)
 
     @classmethod
-    def lay_out(cls, rows: Sequence[Transcript], pad: int) -> Self:
-        """A rectangle of conversations."""
-        whole = Inputs.pad([row.tokens for row in rows], pad)
-        time = whole.tokens.shape[1]
-        learned = torch.tensor([[*row.learned[1:], *[False] * (time - len(row.learned))] for row in rows])
-        return cls(whole.without_last(), whole.tokens[:, 1:], learned.view(len(rows), time - 1))
+    def lay_out(cls, rows: Sequence[Transcript], pad: int, side: Side = "right") -> Self:
+        """A rectangle of conversations; `side`: where its pads stand."""
+        padding = Padding([len(row.tokens) - 1 for row in rows], side=side)
+        targets = padding.fill([row.tokens[1:] for row in rows], pad)
+        learned = padding.fill([row.learned[1:] for row in rows], False)
+        return cls(Inputs(padding.fill([row.tokens[:-1] for row in rows], pad), padding), targets, learned.bool())
 
     @property
     def size(self) -> int:

@@ -45,13 +45,18 @@ class TaskSpec(Spec):
     usual: ClassVar[str | None] = "translation"
     form: ClassVar[Form]  # of the samples that it learns from
     words: ClassVar[bool] = True  # whether it reads or writes words; without, no tokenizer is learned
-    special: ClassVar[tuple[str, ...]] = ()  # tokens that it needs beside the usual ones
     answers: ClassVar[Answers | None] = None  # what its head gives, where families have heads of their own for that
     # numbers that its evaluations report, each with whether more of it is better: a run file may name one as its goal
     measures: ClassVar[Mapping[str, bool]] = {}
     writes: ClassVar[bool] = False  # what it learned is used by writing text, token by token
     searches: ClassVar[bool] = False  # it is measured by what a search writes, which has settings: its field `search`
+    compares: ClassVar[bool] = False  # some of its measures compare with the model that its run began from
     roles: ClassVar[tuple[str, str, str]] = ("given", "expected", "answer")  # what an example's sides are called
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        """Tokens that it needs beside the usual ones."""
+        return ()
 
     def known_measures(self) -> Mapping[str, bool]:
         """What its evaluations report as this task is set, each with whether more is better."""
@@ -110,9 +115,17 @@ class TaskSpec(Spec):
         """Each sample as numbers, column by column: lists of tokens, or arrays as the columns declare them."""
         raise NotImplementedError
 
+    def find_flaw(self, row: Row) -> str:
+        """Why a sample can't be learned from once it is numbers; nothing where it can. Such a one is left out too."""
+        return ""
+
     def count_tokens(self, row: Row) -> int:
         """How many tokens of a sample count against the most that there may be."""
         return max(len(numbers) for numbers in row.values())
+
+    def find_fault(self, row: Row) -> str:
+        """Why a sample can't be used, though there is a place for each of its tokens; nothing where it can."""
+        return ""
 
     def places(self, row: Row) -> Mapping[str, int]:
         """How many positions a sample takes of an encoder and of a decoder; here of the one that there is."""
@@ -141,6 +154,12 @@ class TaskSpec(Spec):
     def measure(self, pipeline: Any, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         """Every measure of a trained model on samples that it hasn't seen, with intervals."""
         raise NotImplementedError
+
+    def measure_from(
+        self, pipeline: Any, start: Model, samples: Sequence[Sample], pulse: Pulse = lambda: None
+    ) -> Mapping[str, Any]:
+        """The same beside the model that its run began from, for a task that `compares`."""
+        return self.measure(pipeline, samples, pulse)
 
     def score_samples(self, pipeline: Any, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> SampleScores:
         """What each answer of a trained model is worth by itself, for comparisons with other models."""

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Literal
 from regard.data.arrow import import_pyarrow, open_table
 from regard.data.log import Log
 from regard.data.sample import Form
+from regard.data.sheet import Sheet
 from regard.data.source import open_bytes
-from regard.data.table import Sheet, TableReader
+from regard.data.table import TableReader
 
 MAGIC = b"ARROW1"  # of a file; a stream has none
 

@@ -17,7 +17,7 @@ from pydantic import model_validator
 from regard.data.cell import DIVIDERS, CellReader
 from regard.data.lines import Line, lines
 from regard.data.log import Log
-from regard.data.table import AHEAD, SheetRow
+from regard.data.sheet import AHEAD, SheetRow
 
 
 class CSV(CellReader):

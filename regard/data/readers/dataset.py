@@ -13,8 +13,9 @@ from regard.data.log import Log
 from regard.data.packing import strip_packing
 from regard.data.reader import ReaderSpec, choose_reader, guess_kind
 from regard.data.sample import Form
+from regard.data.sheet import Sheet
 from regard.data.source import list_folder, list_paths
-from regard.data.table import Sheet, TableReader
+from regard.data.table import TableReader
 from regard.errors import DataError
 
 SPLITS, STATE, INFO = "dataset_dict.json", "state.json", "dataset_info.json"  # what `save_to_disk` writes

@@ -14,8 +14,9 @@ from regard.data.log import Log
 from regard.data.packing import PIECE, DamagedFile
 from regard.data.readers.jsonl import read_objects
 from regard.data.sample import Form
+from regard.data.sheet import Sheet, SheetRow
 from regard.data.source import STANDARD_INPUT, open_bytes
-from regard.data.table import Sheet, SheetRow, TableReader
+from regard.data.table import TableReader
 
 SPACES = " \t\r\n"
 

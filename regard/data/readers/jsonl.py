@@ -11,7 +11,8 @@ from regard.data.encoding import UTF8, Encoding
 from regard.data.lines import LONGEST, lines
 from regard.data.log import Log
 from regard.data.sample import Form
-from regard.data.table import Sheet, SheetRow, TableReader
+from regard.data.sheet import Sheet, SheetRow
+from regard.data.table import TableReader
 
 
 class JSONL(TableReader):

@@ -12,8 +12,8 @@ from regard.data.reader import ANY, Key
 from regard.data.readers.json import open_json
 from regard.data.readers.tsv import cut_tabs
 from regard.data.sample import Form
+from regard.data.sheet import Sheet, SheetRow
 from regard.data.source import list_paths
-from regard.data.table import Sheet, SheetRow
 
 JSON_LINES = (".jsonl", ".ndjson", ".json")  # endings of files with an object a line; others have columns
 

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Literal
 from regard.data.arrow import GROUP, import_pyarrow, list_readable, open_table
 from regard.data.log import Log
 from regard.data.sample import Form
+from regard.data.sheet import Sheet
 from regard.data.source import open_bytes
-from regard.data.table import Sheet, TableReader
+from regard.data.table import TableReader
 from regard.errors import DataError
 
 

@@ -17,7 +17,8 @@ from regard.core.spec import show_value
 from regard.data.arrow import list_schema, read_classes
 from regard.data.log import Log
 from regard.data.sample import TEXT, Form, FormSpec
-from regard.data.table import Sheet, SheetRow, TableReader, list_fields
+from regard.data.sheet import Sheet, SheetRow, list_fields
+from regard.data.table import TableReader
 from regard.errors import DataError
 
 

@@ -9,8 +9,9 @@ from typing import ClassVar, Literal, Self
 from regard.data.cell import CellReader
 from regard.data.lines import lines
 from regard.data.log import Log
-from regard.data.sample import Form
-from regard.data.table import SheetRow
+from regard.data.packing import strip_packing
+from regard.data.sample import Form, FormSpec
+from regard.data.sheet import SheetRow
 
 
 class TSV(CellReader):
@@ -22,6 +23,8 @@ class TSV(CellReader):
     @classmethod
     def take(cls, names: Sequence[str], form: Form) -> Self | None:
         # what else may end so: running text, words with tags a line, and labels as `labels` reads them
+        if FormSpec.parse(form).parts:  # a file that ends in .txt has a prompt a line
+            return super().take(names, form) if all(strip_packing(name).endswith(".tsv") for name in names) else None
         return super().take(names, form) if form in ("pairs", "images", "captions", "pictures") else None
 
     def cut(self, path: str, log: Log) -> Iterator[SheetRow]:
