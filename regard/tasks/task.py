@@ -33,7 +33,7 @@ from regard.tasks.scores import SampleScores
 
 B = TypeVar("B")
 Pulse = Callable[[], None]  # called now and then in long work; it may raise to end it
-Beside = Callable[[str], Any]  # another model of the same run, by its folder's name: its pipeline, or None
+Beside = Callable[[str], Any]  # what a run keeps beside its model, by the folder's name; None where it has none
 Reference = Callable[[], AbstractContextManager[Model]]  # within it, the model as it was before the first step
 
 
@@ -70,6 +70,15 @@ class TaskSpec(Spec):
 
     def insist_on_judge(self, judge: Pipeline) -> None:
         """Refuse a judge that can't say what is asked of it."""
+
+    def name_text(self) -> str | None:
+        """The run whose text is learned beside. What that made ready is copied too (`text/`), and a task has it by
+        `beside("text")`.
+        """
+        return None
+
+    def insist_on_text(self, text: Prepared, lexicon: Lexicon) -> None:
+        """Refuse text that can't be learned beside; `lexicon`: the tokens of the run itself."""
 
     def adapt_to(self, model: ModelSpec) -> Self:
         """This task as a model of such a make can learn it."""
