@@ -34,6 +34,7 @@ for name in (
     "evaluate",
     "report",
     "compare",
+    "frontier",
     "align",
     "look",
     "inspect",

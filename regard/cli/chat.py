@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,7 +27,11 @@ if TYPE_CHECKING:
     from regard.decode.search import Search
 
 ENDS = ("/quit", "/exit")
-HELP = """/reset                begin anew
+HELP = """/retry                answer the last message again, by other luck
+/temperature 0.5      write more surely; 0 takes the likeliest, alone it tells
+/history              what was said so far
+/save FILE            add the conversation to a JSONL file
+/reset                begin anew
 /settings top_p=0.9   write otherwise from here on; alone, it tells the settings
 /help                 this
 /quit, /exit          the end
@@ -41,7 +47,7 @@ def chat(
         str, typer.Option(metavar="TEXT", help="What a chat model is told before all else: who it is, how to answer.")
     ] = "",
     plain: Annotated[
-        bool, typer.Option("--plain", help="Go on from what is typed, though the model has a chat template.")
+        bool, typer.Option("--plain", help="Go on from what is typed, though the model knows a chat format.")
     ] = False,
     tokens: TOKENS = None,
     temperature: TEMPERATURE = None,
@@ -52,7 +58,8 @@ def chat(
 ) -> None:
     """Talk with a language model.
 
-    Messages go through the model's chat template where it came with one; any other model goes on from what you type.
+    A model that learned conversations here talks in the format that it learned, and one from elsewhere through its chat
+    template where it came with one; any other model goes on from what you type.
     What was said is read once. Ctrl-C stops an answer, Ctrl-D ends, /help tells the rest.
     """
     keep_memory()
@@ -68,6 +75,7 @@ def chat(
 
 def open_talk(noun: str, system: str, plain: bool, how: dict[str, Any], stops: list[str]) -> Talk:
     """A conversation with the model that a noun names."""
+    from regard.data.dialogue import SYSTEM
     from regard.decode.conversation import Conversation
     from regard.decode.template import ChatTemplate
     from regard.decode.writer import Writer
@@ -75,10 +83,14 @@ def open_talk(noun: str, system: str, plain: bool, how: dict[str, Any], stops: l
 
     bundle = load_bundle(noun)
     writer = insist_on_kind(bundle.pipeline(), noun, Writer, "only a language model goes on from what is said")
-    # what was trained here learned plain texts, whatever it began from
+    # what was trained here learned plain texts or a format, whatever it began from
     template = None if plain or bundle.task is not None else ChatTemplate.find(bundle.origin)
-    if system and template is None:
-        raise RegardError("--system: there is no chat template to put it in", "leave --system out")
+    if plain:
+        writer = replace(writer, format=None)
+    if system and writer.format is not None:
+        writer.format.frame(SYSTEM)  # or it is refused before anybody has typed
+    elif system and template is None:
+        raise RegardError("--system: there is no chat format to put it in", "leave --system out")
     if template is not None:
         first = [{"role": "system", "content": system}] if system else []
         template.render([*first, {"role": "user", "content": "Hello"}])  # or it is refused before anybody has typed
@@ -94,13 +106,18 @@ class Talk:
     stops: list[str]
     person: bool = field(default_factory=lambda: sys.stdin.isatty() and sys.stdout.isatty())
 
+    @property
+    def answers(self) -> bool:
+        """Whether the model takes turns, and doesn't just write on."""
+        return self.conversation.template is not None or self.conversation.writer.format is not None
+
     def introduce(self, noun: str) -> None:
         if isinstance(sys.stdin, io.TextIOWrapper):
             sys.stdin.reconfigure(errors="replace")  # bytes that are no text must not end a conversation
         if self.person:
             import readline  # noqa: F401  makes lines editable
 
-            kind = "goes on from what you type" if self.conversation.template is None else "answers"
+            kind = "answers" if self.answers else "goes on from what you type"
             print(f"{noun} {kind}; /help tells more, /quit or Ctrl-D ends", file=sys.stderr)
 
     def listen(self) -> str | None:
@@ -123,6 +140,15 @@ class Talk:
             self._tell("(a new conversation)")
         elif word == "/settings":
             self._change(rest)
+        elif word == "/temperature":
+            self._warm(rest)
+        elif word == "/retry":
+            self._retry()
+        elif word == "/history":
+            for message in self.conversation.messages:
+                self._tell(f"{message['role']}: {message['content']}")
+        elif word == "/save":
+            self._save(line.partition(word)[2].strip())
         elif word == "/help":
             self._tell(HELP)
         else:
@@ -138,6 +164,38 @@ class Talk:
         usual = type(self.settings)()
         there = {name: value for name, value in self.settings.fields().items() if value != vars(usual)[name]}
         self._tell("(" + "  ".join(f"{name}={value}" for name, value in there.items() if name != "kind") + ")")
+
+    def _warm(self, words: list[str]) -> None:
+        """Another temperature, or which one it is."""
+        if not words:
+            return self._tell(f"(temperature {self.settings.temperature if self.settings.sample else 0})")
+        try:
+            value = float(words[0])
+            chosen = {"sample": value > 0, "temperature": value or 1.0}
+            self.settings = self.settings.replace(**chosen)
+        except (ValueError, RegardError):
+            return self._tell(f"regard: /temperature {words[0]}: a number from 0 on\n  try: /temperature 0.8")
+        self._tell(f"(temperature {value:g})")
+
+    def _retry(self) -> None:
+        try:
+            typed = self.conversation.take_back()
+        except RegardError as error:
+            return self._tell(f"regard: {error}")
+        self.answer(typed)
+
+    def _save(self, name: str) -> None:
+        """Add the conversation to a file, a line of JSON as readers of conversations take it."""
+        from regard.host.output import append_line
+
+        messages = self.conversation.messages
+        if not name or not messages:
+            return self._tell("(/save FILE, once something was said)")
+        try:
+            append_line(Path(name), json.dumps({"messages": messages}, ensure_ascii=False))
+        except RegardError as error:
+            return self._tell(f"regard: {error}")
+        self._tell(f"({len(messages)} messages added to {name})")
 
     def answer(self, text: str) -> None:
         """Write the answer out as it comes; what goes wrong ends the turn and not the conversation."""
@@ -160,7 +218,7 @@ class Talk:
         if reason == "context":
             context = self.conversation.writer.context
             self._tell(f"regard: the context of {context} tokens is full; /reset begins anew")
-        elif reason == "end" and self.conversation.template is None and self.person:
+        elif reason == "end" and not self.answers and self.person:
             self._tell("(its text has ended; what you type next begins another)")
 
     def _tell(self, line: str) -> None:

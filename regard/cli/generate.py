@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -72,6 +72,9 @@ def generate(
     top_p: TOP_P = None,
     seed: SEED = 0,
     stop: STOP = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Go on from a text as it is, though the model learned conversations.")
+    ] = False,
     slide: Annotated[bool, typer.Option("--slide", help="Forget the first half when the context is full.")] = False,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Print each token with its probability.")
@@ -83,7 +86,7 @@ def generate(
     """Write on from texts, as the text comes.
 
     Texts are typed, or they are the lines of --file or of standard input; where there is nothing, it writes from
-    nothing.
+    nothing. A model that learned conversations answers: each text is what a user says to it.
     """
     from regard.decode.writer import Writer
     from regard.runs.load import load_as
@@ -96,6 +99,8 @@ def generate(
         prompts = [""]
     source = choose_source(texts, files, prompts)
     writer = load_as(run, Writer, "only a language model writes on")
+    if plain:
+        writer = replace(writer, format=None)
     style = ContinuationStyle(as_json, probabilities, verbose)
     work = Continuing(writer, how, stop or [], samples, slide, style)
     if len(prompts) == 1 and not source.files:
@@ -131,6 +136,12 @@ class Continuing:
     style: ContinuationStyle
     count: int = 0  # texts so far
 
+    @property
+    def border(self) -> str:
+        """What is printed between a prompt and what follows: an answer has a line of its own."""
+        form = self.writer.format
+        return "" if form is None or form.name == "plain" else "\n"
+
     def answer(self, texts: list[str]) -> list[bool]:
         """Write on from texts; each is written out as it comes, so there is nothing left to show."""
         for text in texts:
@@ -149,7 +160,7 @@ class Continuing:
             print()  # between two texts
         self.count += 1
         if shows:
-            print(prompt, end="", flush=True)
+            print(prompt, end=self.border, flush=True)
         for pieces in stream:
             for row, piece in pieces.items():
                 rows[row].append(piece)
@@ -159,7 +170,7 @@ class Continuing:
             print()
         else:
             for number, found in enumerate(rows):
-                _tell(number, prompt, found, style)
+                _tell(number, prompt, found, style, self.border)
         if style.verbose:
             _account(stream, sum(map(len, rows)), time.perf_counter() - began)
         if any(found[-1].reason == "context" for found in rows):
@@ -167,7 +178,7 @@ class Continuing:
             print(told, file=sys.stderr)
 
 
-def _tell(number: int, prompt: str, found: Sequence[Piece], style: ContinuationStyle) -> None:
+def _tell(number: int, prompt: str, found: Sequence[Piece], style: ContinuationStyle, border: str) -> None:
     text = "".join(piece.text for piece in found)
     if style.json:
         tokens = [{"token": piece.token, "log_probability": piece.log_probability} for piece in found]
@@ -178,7 +189,7 @@ def _tell(number: int, prompt: str, found: Sequence[Piece], style: ContinuationS
             print(f"{piece.probability:.4f}\t{piece.token}")
         print()
     else:
-        print(f"--- {number + 1}\n{prompt}{text}")
+        print(f"--- {number + 1}\n{prompt}{border}{text}")
 
 
 def _account(stream: Stream, tokens: int, seconds: float) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from regard.data.tokenizer import Tokenizer
 from regard.errors import SpecError
 
 Message = Mapping[str, str]  # role, content
 SYSTEM, USER, ASSISTANT = ROLES = ("system", "user", "assistant")
+FormatName = Literal["plain", "turns", "human-assistant", "alpaca", "chatml", "zephyr", "llama-3", "gemma", "phi-3"]
 
 
 def say(role: str, content: str) -> dict[str, str]:
@@ -106,6 +108,40 @@ FORMATS = list_formats(
         end="<|im_end|>",
         controls=("<|im_start|>", "<|im_end|>"),
     ),
+    ChatFormat(
+        "zephyr",
+        "names between signs, each turn ended as a text is (Tunstall et al. 2023)",
+        {role: Frame(f"<|{role}|>\n", "\n" if role == ASSISTANT else "</s>\n") for role in ROLES},
+        end="</s>",
+        controls=("</s>",),
+    ),
+    ChatFormat(
+        "llama-3",
+        "names between tokens of their own, as Llama 3's",
+        {
+            role: Frame(f"<|start_header_id|>{role}<|end_header_id|>\n\n", "" if role == ASSISTANT else "<|eot_id|>")
+            for role in ROLES
+        },
+        end="<|eot_id|>",
+        controls=("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"),
+    ),
+    ChatFormat(
+        "gemma",
+        "turns between two tokens of their own, without a place for a system's",
+        {
+            USER: Frame("<start_of_turn>user\n", "<end_of_turn>\n"),
+            ASSISTANT: Frame("<start_of_turn>model\n", "\n"),
+        },
+        end="<end_of_turn>",
+        controls=("<start_of_turn>", "<end_of_turn>"),
+    ),
+    ChatFormat(
+        "phi-3",
+        "a token for each role, and one that ends a turn",
+        {role: Frame(f"<|{role}|>\n", "\n" if role == ASSISTANT else "<|end|>\n") for role in ROLES},
+        end="<|end|>",
+        controls=("<|system|>", "<|user|>", "<|assistant|>", "<|end|>"),
+    ),
 )
 
 
@@ -114,6 +150,17 @@ def find_format(name: str) -> ChatFormat:
     if name not in FORMATS:
         raise SpecError(f"format {name!r} isn't known", f"one of {', '.join(FORMATS)}")
     return FORMATS[name]
+
+
+def spell_dialogue(messages: Sequence[Message], form: ChatFormat) -> str:
+    """A conversation as running text, without the format's controls: what a tokenizer learns from."""
+    text = ""
+    for message in messages:
+        frame = form.frame(message["role"])
+        text += frame.before + frame.lead + message["content"] + frame.after
+    for control in form.controls:
+        text = text.replace(control, "")
+    return text
 
 
 def encode_dialogue(messages: Sequence[Message], form: ChatFormat, tokenizer: Tokenizer) -> Transcript:
@@ -161,10 +208,10 @@ def _obey(text: str, form: ChatFormat, tokenizer: Tokenizer) -> list[int]:
     """The tokens of what a format itself says: its controls are meant."""
     if not text:
         return []
-    return tokenizer.obey(text, _list_controls(form, tokenizer)) if form.controls else tokenizer.encode([text])[0]
+    return tokenizer.obey(text, list_controls(form, tokenizer)) if form.controls else tokenizer.encode([text])[0]
 
 
-def _list_controls(form: ChatFormat, tokenizer: Tokenizer) -> list[int]:
+def list_controls(form: ChatFormat, tokenizer: Tokenizer) -> list[int]:
     """The numbers of a format's controls; refused where the tokenizer has none for one of them."""
     found, known = list[int](), tokenizer.controls
     for name in form.controls:

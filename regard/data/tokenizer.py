@@ -186,8 +186,9 @@ class Tokenizer:
 
     def extend(self, tokens: Sequence[str]) -> None:
         """Add the special tokens that it lacks, after all others."""
-        have = {SEPARATOR: self.separator, MASK: self.mask}
-        missing = [token for token in tokens if have[token] is None]
+        have = {token: self.engine.token_to_id(token) in self.controls for token in tokens}
+        have |= {SEPARATOR: self.separator is not None, MASK: self.mask is not None}  # others' have other names
+        missing = [token for token in tokens if not have[token]]
         self._obedient.clear()
         self.engine.add_special_tokens([AddedToken(token, lstrip=token == MASK) for token in missing])
         numbers = {token: self.engine.token_to_id(token) for token in missing}

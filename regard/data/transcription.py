@@ -51,7 +51,8 @@ def find_columns(form: Form, names: Sequence[str], told: Mapping[str, Key]) -> d
     known = {*names, *(name.partition(".")[0] for name in names)}
     found: dict[str, Key] = {}
     for part, usual in USUAL.items():
-        found |= {part: name for name in reversed(usual.split()) if name in known}
+        if (name := next((name for name in usual.split() if name in known), None)) is not None:
+            found[part] = name
     found |= told
     asked = "prompt" if "prompt" in told or ("prompt" in found and "messages" not in told) else "messages"
     if form == "conversations" and "messages" in found and not {"prompt", "answer"} & told.keys():

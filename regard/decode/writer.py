@@ -2,7 +2,7 @@
 
 Text comes as soon as it is sure: never half a character, and nothing that may yet turn out to be the beginning of a
 stop string. Where the context is full, writing ends; or the model forgets the first half and goes on, if it is told to
-slide.
+slide. A model that learned conversations reads a prompt as what a user says, in the format that it learned.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard.core.inputs import Inputs
 from regard.core.model import Model
+from regard.data.dialogue import ASSISTANT, USER, ChatFormat, Message, encode_prompt, find_end, list_controls, say
 from regard.data.given import check_text, check_texts, list_texts
 from regard.data.spelling import spell_tokens
 from regard.data.tokenizer import Tokenizer
@@ -64,6 +65,7 @@ class Strand:
     tokenizer: Tokenizer
     tokens: list[int]  # the prompt's, then its own
     stops: Sequence[str]
+    lead: str = ""  # what stands before an answer's first word and is no part of it
     told: int = 0  # tokens whose text is out
     held: str = ""  # text that may be the beginning of a stop string
     stopped: bool = False
@@ -82,7 +84,8 @@ class Strand:
         new = now[len(before) :]
         if new and (last or not now.endswith("\ufffd")):  # half a character so far
             self.told = len(self.tokens)
-            self.held += new
+            self.held += new.removeprefix(self.lead)
+            self.lead = ""
         for stop in self.stops:
             at = self.held.find(stop)
             if at >= 0:
@@ -112,15 +115,16 @@ class Stream(Request):
         settings = usual.heed({name: value for name, value in given.items() if value is not None})
         assert settings.max_tokens is not None
         self.settings, self.maximum = settings, settings.max_tokens
-        never = told.never if writer.foreign else special_tokens(writer.tokenizer)
+        never = told.never if writer.foreign else writer.list_never()
         filters = [chosen.build(writer.tokenizer) for chosen in settings.filters]
         demands = Demands(never=never, banned=told.banned, not_first=told.not_first, filters=filters)
         limits = [self.maximum + 1] * samples
-        super().__init__(range(samples), rules(settings, demands, limits, writer.tokenizer.ends))
+        super().__init__(range(samples), rules(settings, demands, limits, writer.ends))
         self.shapes = shapes(settings)
         seeds = [settings.seed * 1_000_003 + row for row in range(samples)]
         self.generators = [torch.Generator().manual_seed(seed) for seed in seeds] if settings.sample else None
-        self.strands = [Strand(writer.tokenizer, list(self.prompt), stops) for _ in range(samples)]
+        lead = "" if writer.format is None else writer.format.frame(ASSISTANT).lead
+        self.strands = [Strand(writer.tokenizer, list(self.prompt), stops, lead) for _ in range(samples)]
         self.pieces: dict[int, Piece] = {}  # what the last step wrote, by the row's number
         self.engine = Engine(writer.model)
 
@@ -171,7 +175,7 @@ class Stream(Request):
     def _told(self, row: int, token: int, log: float, written: int) -> Piece:
         strand, context = self.strands[row], self.writer.context
         name = self.writer.tokenizer.pieces([token])[0]
-        if token in self.writer.tokenizer.ends:
+        if token in self.writer.ends:
             return Piece(strand.sure(last=True), name, log, "end")
         full = context is not None and not self.slide and len(self.prompt) + written > context
         most = written >= self.maximum
@@ -199,10 +203,22 @@ class Writer(Pipeline):
     foreign: bool = False  # the tokenizer itself says how a text begins
     search: Search = field(default_factory=lambda: USUAL)  # the settings unless others are given
     generation: Generation = field(default_factory=Generation)  # what came with a model from elsewhere
+    format: ChatFormat | None = None  # in which it learned conversations; a prompt is then what a user says
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         return self.tokenizer, self.tokenizer
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """All tokens that end what it writes."""
+        own = () if self.format is None else (find_end(self.format, self.tokenizer),)
+        return tuple(dict.fromkeys((*own, *self.tokenizer.ends)))
+
+    def list_never(self) -> list[int]:
+        """Tokens that it never writes: those that no text has, and the controls of its format."""
+        controls = set[int]() if self.format is None else list_controls(self.format, self.tokenizer)
+        return sorted({*special_tokens(self.tokenizer), *controls} - {*self.ends})
 
     def stream(
         self, prompt: str = "", *, stop: Sequence[str] = (), slide: bool = False, **settings: Any
@@ -242,6 +258,16 @@ class Writer(Pipeline):
                 found[row].append(piece)
         return [join_pieces(pieces) for pieces in found]
 
+    def reply(self, messages: Sequence[Message], *, stop: Sequence[str] = (), **settings: Any) -> Continuation:
+        """The answer to a conversation, whole."""
+        if self.format is None:
+            raise InputError(
+                "the model learned running text, and no conversations", "write(prompt) goes on from a text"
+            )
+        prompt = self.fit(encode_prompt(messages, self.format, self.tokenizer))
+        stream = Stream(self, prompt, self.search.replace(**settings), [text for text in stop if text], 1, slide=False)
+        return join_pieces([pieces[0] for pieces in stream])
+
     def begin(self, prompt: str, settings: Search, stop: Sequence[str], samples: int, slide: bool) -> Stream:
         """A stream over so many continuations."""
         if settings.beam > 1:
@@ -251,7 +277,10 @@ class Writer(Pipeline):
 
     def read(self, prompt: str, slide: bool = False) -> list[int]:
         """The prompt's tokens; one that is too long is an error, unless it may be cut."""
-        tokens = self.encode(prompt)
+        return self.fit(self.encode(prompt), slide)
+
+    def fit(self, tokens: list[int], slide: bool = False) -> list[int]:
+        """A prompt that is no longer than the context; otherwise its end, if it may be cut."""
         if self.context is not None and len(tokens) > self.context:
             if not slide:
                 raise InputError(
@@ -267,6 +296,8 @@ class Writer(Pipeline):
         if self.foreign and prompt:
             # a prompt for a model from elsewhere may be in its chat format, whose turns are special tokens
             return self.tokenizer.obey(prompt, self.tokenizer.controls, framed=True)
+        if self.format is not None and prompt:
+            return encode_prompt([say(USER, prompt)], self.format, self.tokenizer)
         return [self.tokenizer.begin, *self.tokenizer.encode([prompt])[0]]
 
     def lay_out(self, text: str, target: str | None = None) -> Reading:

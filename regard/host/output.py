@@ -50,3 +50,9 @@ def put(path: Path, content: bytes) -> None:
         replace(path.resolve(), content)  # a link stays one, and what it leads to is written
     except OSError as error:
         raise DiskError(f"{path}: not written, {describe(error)}", "make room, or another path") from None
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add a line to a text file, which is made if there is none."""
+    before = path.read_bytes() if path.is_file() else b""
+    put(path, before + (b"\n" if before and not before.endswith(b"\n") else b"") + line.encode() + b"\n")

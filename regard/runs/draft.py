@@ -29,6 +29,7 @@ BUILT_IN: dict[str, dict[str, Any]] = {
     "tagging": {"kind": "en-fr", "level": "first", "train": 20_000},
     "masking": {"kind": "en-fr", "level": "first", "train": 20_000},
     "language": {"kind": "python-stdlib", "most": 200},
+    "instruction": {"kind": "manners", "train": 20_000},
     "classification": {"kind": "grammaticality", "level": "first", "train": 20_000},
     "algorithm": {"kind": "copy", "train": 20_000, "sizes": [1, 10], "test_sizes": [1, 20]},
     "regression": {"kind": "adding", "train": 20_000, "sizes": [20, 40]},
@@ -42,6 +43,7 @@ MODELS = {
     "tagging": "bilstm",
     "masking": "bert-tiny",
     "language": "decoder-tiny",
+    "instruction": "decoder-tiny",
     "classification": "bert-tiny",
     "algorithm": "decoder-tiny",
     "regression": "gru",
@@ -57,6 +59,7 @@ BEST = {
     "images": "images",
     "captions": "captioning",
     "pictures": "pixels",
+    "conversations": "instruction",
 }
 GENERIC = ("train", "training", "data", "corpus", "input", "text")  # names of files that tell nothing
 CONTEXT = 128  # tokens of a row of running text
@@ -164,7 +167,7 @@ def _draft_task(plan: Plan) -> Any:
     why = plan.reasons
     if has_pictures(plan.look.form):
         return _draft_pictures(plan)
-    if plan.task in ("language", "masking"):
+    if plan.task in ("language", "masking", "instruction"):
         why["task.context"] = "twice as many cost more than twice the time"
         return {"kind": plan.task, "context": CONTEXT}
     if plan.task == "tagging":

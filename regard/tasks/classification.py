@@ -49,7 +49,6 @@ class ClassificationTaskSpec(TaskSpec):
     """Learn to label texts."""
 
     form: ClassVar[Form] = "labels"
-    special: ClassVar[tuple[str, ...]] = (SEPARATOR,)
     answers: ClassVar[Answers | None] = "classes"
     measures: ClassVar[Mapping[str, bool]] = {"accuracy": True, "macro_f1": True}
     roles: ClassVar[tuple[str, str, str]] = ("text", "label", "answer")
@@ -63,6 +62,10 @@ class ClassificationTaskSpec(TaskSpec):
     """This share of a text's vector is dropped before the classes while training."""
     smoothing: Rate = 0.0
     """This share of the right class's probability is shared among all classes (label smoothing)."""
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        return (SEPARATOR,)
 
     def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "classification")

@@ -19,6 +19,8 @@ from regard.data.sample import Form, Sample
 from regard.errors import SpecError
 from regard.tasks.task import TaskSpec
 
+OPEN = 16  # rows that wait for a document which fits, where none is cut
+
 
 @dataclass(frozen=True)
 class Span:
@@ -59,11 +61,12 @@ def fits(model: ModelSpec, context: int) -> None:
 
 
 def full_rows(
-    column: Column, context: int, rows: int, chance: Random, extra: int = 1
+    column: Column, context: int, rows: int, chance: Random, extra: int = 1, whole: bool = False
 ) -> Iterator[tuple[list[list[Span]], float]]:
     """Batches of rows that are full: documents in a random order, laid end to end and cut to the context.
 
-    With each comes the share of the corpus that is done. `extra`: tokens that a document has beside its own.
+    With each comes the share of the corpus that is done. `extra`: tokens that a document has beside its own. `whole`:
+    none of them is cut, and rows are as full as that allows.
     """
     runs = [range(first, min(first + RUN, len(column))) for first in range(0, len(column), RUN)]
     chance.shuffle(runs)
@@ -71,7 +74,8 @@ def full_rows(
     for first in range(0, len(runs), POOL):
         pool = [n for run in runs[first : first + POOL] for n in run]
         chance.shuffle(pool)
-        cut = list(pack(lengths(column, pool, extra), context, chance.randrange(context)))
+        sizes = lengths(column, pool, extra)
+        cut = list(pack_whole(sizes, context) if whole else pack(sizes, context, chance.randrange(context)))
         chance.shuffle(cut)
         for at in range(0, len(cut), rows):
             share = min(1.0, (at + rows) / len(cut))
@@ -104,3 +108,16 @@ def pack(documents: Sequence[tuple[int, int]], context: int, offset: int) -> Ite
                 row, room = [], context
     if row:
         yield row
+
+
+def pack_whole(documents: Sequence[tuple[int, int]], context: int) -> Iterator[list[Span]]:
+    """Rows of at most `context` predictions, each document whole in one of them: the fullest row that has room."""
+    waiting: list[tuple[int, list[Span]]] = []  # room, row
+    for document, size in documents:
+        fitting = [(room, n) for n, (room, _) in enumerate(waiting) if room >= size]
+        if not fitting and len(waiting) == OPEN:
+            fullest = min(range(OPEN), key=lambda n: waiting[n][0])
+            yield waiting.pop(fullest)[1]
+        room, row = waiting.pop(min(fitting)[1]) if fitting else (context, [])
+        waiting.append((room - size, [*row, Span(document, 0, size)]))
+    yield from (row for _, row in waiting)

@@ -46,7 +46,6 @@ WORDS, EVERY = 24, 6  # an example: words of a document that are shown, of which
 class MaskingTaskSpec(DocumentTaskSpec):
     """Learn to guess hidden tokens of documents."""
 
-    special: ClassVar[tuple[str, ...]] = (MASK,)
     answers: ClassVar[Answers | None] = "words"
     measures: ClassVar[Mapping[str, bool]] = {"loss": False, "perplexity": False, "accuracy": True}
     roles: ClassVar[tuple[str, str, str]] = ("text", "hidden", "guesses")
@@ -57,6 +56,10 @@ class MaskingTaskSpec(DocumentTaskSpec):
     """This share of the tokens is to be guessed."""
     whole_words: bool = False
     """All pieces of a word are hidden together."""
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        return (MASK,)
 
     def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "masking")

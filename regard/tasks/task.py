@@ -45,13 +45,17 @@ class TaskSpec(Spec):
     usual: ClassVar[str | None] = "translation"
     form: ClassVar[Form]  # of the samples that it learns from
     words: ClassVar[bool] = True  # whether it reads or writes words; without, no tokenizer is learned
-    special: ClassVar[tuple[str, ...]] = ()  # tokens that it needs beside the usual ones
     answers: ClassVar[Answers | None] = None  # what its head gives, where families have heads of their own for that
     # numbers that its evaluations report, each with whether more of it is better: a run file may name one as its goal
     measures: ClassVar[Mapping[str, bool]] = {}
     writes: ClassVar[bool] = False  # what it learned is used by writing text, token by token
     searches: ClassVar[bool] = False  # it is measured by what a search writes, which has settings: its field `search`
     roles: ClassVar[tuple[str, str, str]] = ("given", "expected", "answer")  # what an example's sides are called
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        """Tokens that it needs beside the usual ones."""
+        return ()
 
     def known_measures(self) -> Mapping[str, bool]:
         """What its evaluations report as this task is set, each with whether more is better."""
@@ -108,6 +112,10 @@ class TaskSpec(Spec):
     def count_tokens(self, row: Row) -> int:
         """How many tokens of a sample count against the most that there may be."""
         return max(len(numbers) for numbers in row.values())
+
+    def find_fault(self, row: Row) -> str:
+        """Why a sample can't be used, though there is a place for each of its tokens; nothing where it can."""
+        return ""
 
     def places(self, row: Row) -> Mapping[str, int]:
         """How many positions a sample takes of an encoder and of a decoder; here of the one that there is."""

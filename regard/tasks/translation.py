@@ -74,7 +74,7 @@ class TranslationTaskSpec(TaskSpec):
         return self
 
     @property
-    def special(self) -> tuple[str, ...]:  # type: ignore[override]
+    def special(self) -> tuple[str, ...]:
         return (SEPARATOR,) if self.joined else ()
 
     def adapt_to(self, model: ModelSpec) -> Self:

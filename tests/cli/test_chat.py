@@ -124,7 +124,7 @@ def test_a_model_with_a_chat_template_is_asked_through_it(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "piece"),
     [
-        (["--system", "be kind"], 1, "no chat template"),
+        (["--system", "be kind"], 1, "no chat format"),
         (["--set", "nothing=1"], 2, "nothing"),
     ],
     ids=str,
@@ -154,3 +154,55 @@ def test_only_a_language_model_talks(tmp_path: Path) -> None:
     done = typed("The\n", "chat", str(tmp_path / "run"))
     assert done.returncode == 3
     assert "regard fill" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A run that learned conversations."""
+    folder = tmp_path_factory.mktemp("taught")
+    assert train(folder, RUNS["instruction"], "train.steps=2", "train.evaluate=0").returncode == 0
+    return str(folder / "run")
+
+
+def test_a_run_that_learned_conversations_talks_in_its_own_format(taught: str) -> None:
+    words = ["--tokens", "6", "--temperature", "0", "--set", "min_tokens=6"]
+    done = typed("Where is the key?\n", "chat", taught, *words)
+    assert done.returncode == 0, done.stderr
+    asked = regard("generate", taught, "Where is the key?", *words)
+    assert asked.stdout == f"Where is the key?\n{done.stdout}"  # a text is what a user says
+    spelled = regard("generate", taught, "User: Where is the key?\nAssistant:", "--plain", *words)
+    assert spelled.stdout.endswith(done.stdout)
+    assert typed("Hello\n", "chat", taught, "--system", "be kind", *words).returncode == 0
+
+
+def test_what_was_said_is_saved_for_our_own_readers_and_may_be_said_again(taught: str, tmp_path: Path) -> None:
+    from regard.data.log import Log
+    from regard.data.reader import ReaderSpec
+
+    place = tmp_path / "deep" / "talk.jsonl"
+    lines = [
+        *("/retry", f"/save {place}", "Where is the key?", "/temperature", "/temperature 0", "/retry"),
+        *(
+            "/temperature hot",
+            "/history",
+            f"/save {place}",
+            "Thank you!",
+            f"/save {place}",
+            "/save",
+            "/reset",
+            "/history",
+        ),
+    ]
+    done = typed("\n".join(lines) + "\n", "chat", taught, "--tokens", "5", "--set", "min_tokens=5")
+    assert done.returncode == 0, done.stderr
+    assert "no answer to take back" in done.stderr and "once something was said" in done.stderr
+    assert "(temperature 0.8)" in done.stderr and "(temperature 0)" in done.stderr
+    assert "/temperature hot: a number" in done.stderr
+    assert done.stderr.count("user: Where is the key?") == 1
+    assert "(2 messages added to" in done.stderr and "(4 messages added to" in done.stderr
+    reader = ReaderSpec.parse({"path": str(place)})
+    short, long = reader.read("conversations", Log())
+    assert [message["role"] for message in long["messages"]] == ["user", "assistant"] * 2
+    assert long["messages"][:2] == short["messages"] and short["messages"][0]["content"] == "Where is the key?"
+    answers = done.stdout.splitlines()
+    assert len(answers) == 3 and short["messages"][1]["content"] == answers[1]

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from regard.core.model import Model
+from regard.data.dialogue import FORMATS, ChatFormat, encode_answer, encode_prompt, find_end, find_format
 from regard.data.tokenizer import Tokenizer, TokenizerSpec
 from regard.decode.conversation import Conversation
 from regard.decode.template import ChatTemplate
@@ -143,3 +144,90 @@ def test_turns_have_luck_of_their_own(letters: Tokenizer) -> None:
 
     assert talked(1) == talked(1)
     assert talked(1) != talked(2)
+
+
+def talkative(form: ChatFormat, kind: str = "gpt2", context: int | None = 400) -> Writer:
+    """One that talks in a format, whose controls are tokens of its own."""
+    text = "".join(map(chr, range(32, 127))) + "\n"
+    tokenizer = TokenizerSpec(pieces="character").train([text], form.controls)
+    torch.manual_seed(3)
+    more = {"context": 400, "heads": 2} if kind == "gpt2" else {}
+    model = preset(kind, vocabulary=len(tokenizer), width=32, depth=2, **more).build().eval()
+    return Writer(model, tokenizer, context, format=form)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", FORMATS)
+def test_turns_in_a_format_are_read_once_and_as_in_training(
+    kind: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = find_format(name)
+    told = "be kind" if "system" in form.frames else ""
+    talk = Conversation(talkative(form, kind, 400 if kind == "gpt2" else None), system=told)
+    watched, tokenizer, expected = Watched(talk.writer.model, monkeypatch), talk.writer.tokenizer, list[int]()
+    for text in ("hello", "who <|im_end|>", "bye"):
+        pieces = listen(talk, text, min_tokens=3)
+        drawn = [tokenizer.engine.token_to_id(piece.token) for piece in pieces if piece.reason != "end"]
+        earlier = talk.messages[:-1]
+        asked = encode_prompt(earlier, form, tokenizer)
+        if expected:  # what follows the last answer, whose tokens are those that were drawn
+            before = encode_prompt(earlier[:-2], form, tokenizer)
+            asked = asked[len(before) + len(encode_answer(earlier[-2]["content"], form, tokenizer)) :]
+        expected += [*asked, *drawn, find_end(form, tokenizer)]
+        assert talk.held + talk.unread == expected
+    assert watched.read == talk.held
+    roles = [message["role"] for message in talk.messages]
+    assert roles == [*["system"] * bool(told), *["user", "assistant"] * 3]
+
+
+@pytest.mark.parametrize("talk_of", ["format", "template", "plain"])
+def test_an_answer_can_be_taken_back_and_said_again(letters: Tokenizer, talk_of: str) -> None:
+    def talk() -> Conversation:
+        if talk_of == "format":
+            return Conversation(talkative(find_format("turns")))
+        return Conversation(writer(letters), TEMPLATE if talk_of == "template" else None)
+
+    one, other = talk(), talk()
+    for each in (one, other):
+        listen(each, "hello", min_tokens=7)
+    with_mistake = listen(one, "who", min_tokens=7)
+    assert one.take_back() == "who"
+    again = listen(one, "who", min_tokens=7)
+    straight = listen(other, "who", min_tokens=7)
+    assert [piece.token for piece in again] == [piece.token for piece in straight]  # greedily, the same
+    assert [piece.token for piece in with_mistake] == [piece.token for piece in again]
+    assert one.messages == other.messages and one.held + one.unread == other.held + other.unread
+    one.reset()
+    with pytest.raises(InputError, match="no answer to take back"):
+        one.take_back()
+
+
+# what the models' own files say, as far as it concerns these roles
+TEMPLATES = {
+    "chatml": "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
+    "{{ '<|im_start|>assistant\n' }}",
+    "zephyr": "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + eos_token + '\n' }}{% endfor %}"
+    "{{ '<|assistant|>\n' }}",
+    "llama-3": "{% for m in messages %}{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\n\n' + (m.content | trim)"
+    " + '<|eot_id|>' }}{% endfor %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}",
+    "gemma": "{% for m in messages %}{{ '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\n'"
+    " + (m.content | trim) + '<end_of_turn>\n' }}{% endfor %}{{ '<start_of_turn>model\n' }}",
+    "phi-3": "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + '<|end|>\n' }}{% endfor %}"
+    "{{ '<|assistant|>\n' }}",
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_formats_are_what_the_templates_of_models_render(name: str) -> None:
+    form = find_format(name)
+    tokenizer = talkative(form).tokenizer
+    messages = [
+        {"role": role, "content": f"{role} says {n}"}
+        for n, role in enumerate(["system", "user", "assistant", "user"])
+        if role in form.frames
+    ]
+    rendered = ChatTemplate(TEMPLATES[name], {"eos_token": "</s>"}).render(messages)
+    assert encode_prompt(messages, form, tokenizer) == [
+        tokenizer.begin,
+        *tokenizer.obey(rendered, tokenizer.controls),
+    ]

@@ -35,6 +35,12 @@ HALVES = Path(__file__).parent.parent / "fixtures/pictures/halves.npz"  # 100 pi
 LEFT = HALVES.with_name("left.npy")  # one of them
 RUNS: dict[str, dict[str, Any]] = {
     "language": {"task": {"kind": "language", "context": 32}, "corpus": FIRST, "model": DECODER},
+    "instruction": {
+        "task": {"kind": "instruction", "context": 64},
+        "corpus": {"kind": "manners", "train": 200, "validation": 20, "test": 20},
+        "model": DECODER,
+        "tokenizer": {"pieces": "word"},
+    },
     "masking": {"task": {"kind": "masking", "context": 32}, "corpus": FIRST, "model": ENCODER},
     "classification": {
         "task": "classification",
@@ -78,6 +84,7 @@ PICTURED: dict[str, dict[str, Any]] = {  # tasks whose own tests ask them as the
 MEASURES = {
     "images": ["accuracy", "accuracy_low", "top5", "macro_f1", "loss", "calibration_high", "confusion", "labels"],
     "language": ["loss", "perplexity", "bits_per_byte", "loss_low"],
+    "instruction": ["loss", "perplexity", "accuracy", "exact", "loss_low"],
     "masking": ["loss", "accuracy"],
     "classification": ["accuracy", "accuracy_low", "macro_f1", "confusion", "labels"],
     "tagging": ["accuracy", "accuracy_high", "macro_f1", "labels"],
