@@ -51,8 +51,8 @@ class Wants(Protocol):
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Row]:
         """Each sample as numbers, column by column."""
 
-    def find_flaw(self, row: Row) -> str:
-        """Why a sample can't be learned from once it is numbers; nothing where it can."""
+    def find_fault(self, row: Row) -> str:
+        """Why a sample can't be used, as its tokens tell; nothing where it can."""
 
     def count_tokens(self, row: Row) -> int:
         """How many tokens of it count against the most that there may be."""
@@ -77,7 +77,7 @@ class Sieve:
 
     def __call__(self, samples: Iterator[Sample], split: Split) -> Iterator[tuple[Sample, Row]]:
         """The samples of a split with their numbers; if none is short enough, an error with both lengths."""
-        number, nearest, flaw = 0, (0, ""), ""
+        number, nearest, fault = 0, (0, ""), ""
         size = FEW if FormSpec.parse(self.wants.form).list_arrays() else GROUP
         while group := list(islice(samples, size)):
             for sample, row in zip(group, self.wants.encode(group, self.lexicon), strict=True):
@@ -85,16 +85,16 @@ class Sieve:
                 taken, reason = self._excess(row, split)
                 if reason:
                     nearest = min(nearest, (taken, reason)) if nearest[1] else (taken, reason)
-                elif reason := self.wants.find_flaw(row):
-                    flaw = f"{place(sample, split, number)}: {reason}"
+                elif reason := self.wants.find_fault(row):
+                    fault = f"{place(sample, split, number)}: {reason}"
                 if reason:
                     self.log.skip(place(sample, split, number), reason)
                     self.log.kept -= 1
                     continue
                 self.passed[split] += 1
                 yield sample, row
-        if not self.passed[split] and flaw:
-            raise DataError(f"{split}: none of its {number} samples can be used, such as {flaw}", "check the corpus")
+        if not self.passed[split] and fault:
+            raise DataError(f"{split}: none of its {number} samples can be used, such as {fault}", "check the corpus")
         if not self.passed[split]:
             hint = "shorter texts, a model with more positions, or batches.longest=…"
             raise DataError(f"{split}: none of its {number} samples fits, and the shortest has {nearest[1]}", hint)

@@ -111,7 +111,7 @@ def evaluate(
     chosen: Search | None = first.pipeline().settings(how) if task.searches else None
     task = task if chosen is None else task.replace(search=chosen)
     with meter.watch("evaluating, batches of samples") as advance:
-        return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance, run), data, search=chosen)
+        return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance), data, search=chosen)
 
 
 def check_split(name: str | None) -> Split | None:
@@ -132,16 +132,11 @@ def add_metrics(task: TaskSpec, kinds: Sequence[str], noun: str) -> TaskSpec:
     return task.replace(metrics=(*kept, *more))
 
 
-def _measure(
-    noun: str, given: Bundle, task: TaskSpec, samples: Sequence[Sample], pulse: Pulse, run: Run | None
-) -> dict[str, Any]:
+def _measure(noun: str, given: Bundle, task: TaskSpec, samples: Sequence[Sample], pulse: Pulse) -> dict[str, Any]:
     assert given.lexicon is not None
     pipeline = given.pipeline()
     task.insist_measurable(pipeline)  # before its labels are looked for in the samples
     check(samples, task, given.lexicon, noun)
-    if task.compares and run is not None:
-        start = run.make_start().model.to(given.model.device).eval()
-        return dict(task.measure_from(pipeline, start, samples, pulse))
     return dict(task.measure(pipeline, samples, pulse))
 
 

@@ -288,12 +288,6 @@ class Run:
         trainer.listeners = listeners
         return trainer
 
-    def make_start(self) -> Start:
-        """The model that it begins with, as it was before the first step."""
-        if self.spec.start is not None:
-            return Start.recall(self.folder, self.spec.seed)
-        return Start.draw(self.assembly(), self.spec.seed)
-
     def assembly(self) -> Assembly:
         """The task and the model of a run that begins from nothing."""
         return Assembly.make(self.spec).with_words(self.prepared().lexicon)

@@ -6,27 +6,23 @@ divergence are means over what a policy says, and what it would say at its likel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from regard.core.model import Model
-from regard.data.dialogue import ASSISTANT, ChatFormat, Transcript, decode_answers, encode_prompt, find_end
+from regard.data.dialogue import ASSISTANT, ChatFormat, decode_answers, encode_prompt, find_end
 from regard.data.sample import Sample
 from regard.data.tokenizer import Tokenizer
 from regard.decode.pipeline import Pipeline
-from regard.tasks.likelihood import AnswerBatch
+from regard.tasks.divergence import diverge
 from regard.tasks.measures import ratio
 from regard.tasks.rewards.reward import RewardSpec, grade
-from regard.tasks.rollout import Sampling, draw_answers, rest
+from regard.tasks.rollout import Sampling, draw_answers
 from regard.tasks.task import Pulse, Reference
 
 ROWS = 64  # prompts that are answered together
-SCORES = 2**23  # numbers of a table of scores that is compared at once
 
 
 @dataclass
@@ -74,39 +70,10 @@ class Examiner:
         found = grade(self.reward, prompts, self.read(samples, answers), samples, self.judge)
         return [value - (self.cut if answer[-1] != end else 0.0) for value, answer in zip(found, answers, strict=True)]
 
-    @torch.no_grad()
     def diverge(self, model: Model, samples: Sequence[Sample], answers: Sequence[Sequence[int]]) -> list[float]:
-        """How far a model is from its reference, in nats, by each answer that it drew; the mean is KL(model ‖ start).
-
-        At each token the divergence is summed over the whole vocabulary, so that only the texts are by chance.
-        """
+        """How far a model is from its reference, in nats, by each answer that it drew."""
         assert self.reference is not None
-        found = list[float]()
-        for batch in self._lay_out(samples, answers, model.spec.main.embedding.token_count or 1):
-            with rest(model):
-                own = self._score(model, batch)
-            with self.reference() as start:
-                gaps = (own.exp() * (own - self._score(start, batch))).sum(-1)  # (tokens,)
-            laid = gaps.new_zeros(batch.learned.shape).masked_scatter(batch.learned.to(gaps.device), gaps)
-            found += laid.sum(1).tolist()
-        return found
-
-    def _lay_out(
-        self, samples: Sequence[Sample], answers: Sequence[Sequence[int]], vocabulary: int
-    ) -> Iterator[AnswerBatch]:
-        many = max(1, SCORES // (vocabulary * self.most))
-        prompts = self.encode(samples)
-        for first in range(0, len(answers), many):
-            pairs = zip(prompts[first : first + many], answers[first : first + many], strict=True)
-            scripts = [
-                Transcript([*prompt, *answer], [False] * len(prompt) + [True] * len(answer)) for prompt, answer in pairs
-            ]
-            yield AnswerBatch.lay_out(scripts, self.tokenizer.pad)
-
-    def _score(self, model: Model, batch: AnswerBatch) -> Tensor:
-        batch = batch.to(model.device)
-        scores = model.factors(batch.inputs, batch.learned).table().float() / self.temperature
-        return scores.log_softmax(-1)  # (tokens, vocabulary)
+        return diverge(model, self.reference, self.encode(samples), answers, self.sampling)
 
 
 def measure_policy(

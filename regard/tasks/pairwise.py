@@ -102,7 +102,7 @@ class PairTaskSpec(TaskSpec):
             found.append({"chosen": pair.chosen, "rejected": pair.rejected, "prompt": [pair.prompt], "margin": margin})
         return found
 
-    def find_flaw(self, row: Mapping[str, Any]) -> str:
+    def find_fault(self, row: Mapping[str, Any]) -> str:
         return "equal answers: they have the same tokens" if row["chosen"] == row["rejected"] else ""
 
     def count_tokens(self, row: Mapping[str, Any]) -> int:

@@ -9,8 +9,8 @@ evaluation, on answers that it writes itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any, ClassVar, Literal, Self
 
@@ -19,7 +19,6 @@ import torch
 from pydantic import model_validator
 from torch import Tensor
 
-from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
 from regard.core.spec import Count, Positive, Rate, Size, Weight
 from regard.data.batches import BatchSpec
@@ -30,11 +29,10 @@ from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Sample
 from regard.data.tokenizer import Tokenizer
-from regard.decode.continuation import generate
 from regard.decode.pipeline import Pipeline
 from regard.decode.writer import USUAL, Writer
 from regard.errors import InputError, SpecError
-from regard.tasks.divergence import AnswerDraw, measure_divergence
+from regard.tasks.divergence import measure_divergence
 from regard.tasks.example import Example
 from regard.tasks.likelihood import AnswerBatch, find_logs
 from regard.tasks.margin import (
@@ -59,6 +57,7 @@ from regard.tasks.pairwise import (
     silence,
 )
 from regard.tasks.reference import SplitPairs, keep_reference, score_pairs
+from regard.tasks.rollout import Sampling, draw_answers, rest
 from regard.tasks.scores import SampleScores, take_time
 from regard.tasks.significance import Statistic
 from regard.tasks.task import Pulse, Reference, one_stack
@@ -75,7 +74,6 @@ class PreferenceTaskSpec(PairTaskSpec):
     roles: ClassVar[tuple[str, str, str]] = ("prompt", "chosen", "answer")
     kind: Literal["preference"] = "preference"
     writes: ClassVar[bool] = True
-    compares: ClassVar[bool] = True
     loss: Literal["dpo", "ipo", "simpo", "orpo"] = "dpo"
     """The loss of a pair: dpo and ipo compare with the model that the run began from, simpo and orpo with nothing."""
     beta: Positive | None = None
@@ -92,8 +90,8 @@ class PreferenceTaskSpec(PairTaskSpec):
     """The model's own dropout is on while it learns; unless so, it is off, as it is for the reference."""
     written: Count = 64
     """In an evaluation this many prompts are answered by chance, to estimate the divergence from the start."""
-    max_tokens: Size = 64
-    """Those answers have at most this many tokens."""
+    most: Size = 64
+    """Such an answer has at most this many tokens, its end included."""
 
     @model_validator(mode="after")
     def check_loss(self) -> Self:
@@ -154,28 +152,26 @@ class PreferenceTaskSpec(PairTaskSpec):
         return lose_simpo(sides[0], sides[1], beta, self.gamma, self.smoothing)
 
     def measure(self, pipeline: Writer, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
-        """What can be said without the model that the run began from."""
-        found = self._score(pipeline.model, pipeline.tokenizer, samples, pulse)
-        if self.refers:
-            return rank_pairs(found)
-        return measure_costs(self, found, None) | rank_pairs(found)
-
-    def measure_from(
-        self, pipeline: Writer, start: Model, samples: Sequence[Sample], pulse: Pulse = lambda: None
-    ) -> Mapping[str, Any]:
-        model, tokenizer = pipeline.model, pipeline.tokenizer
-        found = self._score(model, tokenizer, samples, pulse)
-        before = self._score(start, tokenizer, samples, pulse) if self.refers else None
-        prompts = [encode_prompt(sample["prompt"], self.chat, tokenizer) for sample in samples[: self.written]]
-        moved = self.measure_move(model, lambda: nullcontext(start), tokenizer, prompts, pulse)
-        return measure_costs(self, found, before) | moved | rank_pairs(found)
+        """What the model says of pairs by itself; and all that is measured while it learns, if its start is kept."""
+        model, tokenizer, start = pipeline.model, pipeline.tokenizer, pipeline.beside("start")
+        found, ranked = self._score(model, tokenizer, samples, pulse), dict[str, Any]()
+        if not self.refers or start is not None:
+            before = self._score(start.model, tokenizer, samples, pulse) if self.refers else None
+            ranked |= measure_costs(self, found, before)
+        if start is not None:
+            prompts = [encode_prompt(sample["prompt"], self.chat, tokenizer) for sample in samples[: self.written]]
+            ranked |= self.measure_move(model, partial(rest, start.model), tokenizer, prompts, pulse)
+        return ranked | rank_pairs(found)
 
     def measure_move(
         self, model: Model, start: Reference, tokenizer: Tokenizer, prompts: Sequence[list[int]], pulse: Pulse
     ) -> dict[str, Any]:
         """How far a model is from its start, on answers to the first prompts: `kl`."""
-        how = AnswerDraw(self.max_tokens, self.list_ends(tokenizer), tokenizer.pad)
-        return measure_divergence(model, start, prompts[: self.written], how, pulse)
+        return measure_divergence(model, start, prompts[: self.written], self.sample_by(tokenizer), pulse)
+
+    def sample_by(self, tokenizer: Tokenizer) -> Sampling:
+        """How answers are drawn."""
+        return Sampling(find_end(self.chat, tokenizer), tokenizer.pad, self.most)
 
     def _score(self, model: Model, tokenizer: Tokenizer, samples: Sequence[Sample], pulse: Pulse) -> PairLogs:
         pairs = [encode_pair(sample, self.chat, tokenizer) for sample in samples]
@@ -208,21 +204,14 @@ class PreferenceTaskSpec(PairTaskSpec):
         )
 
     def demonstrate(self, pipeline: Writer, samples: Sequence[Sample]) -> list[Example]:
-        found = []
-        for sample in samples:
-            prompt = encode_prompt(sample["prompt"], self.chat, pipeline.tokenizer)
-            inputs, ends = Inputs.pad([prompt], pipeline.tokenizer.pad), self.list_ends(pipeline.tokenizer)
-            written = generate(pipeline.model, inputs, end=ends, max_tokens=self.max_tokens)
-            answers = decode_answers(
-                [row[:-1] if row[-1] in ends else row for row in written], self.chat, pipeline.tokenizer
-            )
-            given, expected = show_prompt(sample["prompt"]), sample.get("chosen", "")
-            found.append(Example((given,), (expected,) if expected else (), tuple(answers)))
-        return found
-
-    def list_ends(self, tokenizer: Tokenizer) -> tuple[int, ...]:
-        """The tokens that end an answer."""
-        return tuple(dict.fromkeys((find_end(self.chat, tokenizer), tokenizer.end)))
+        """The likeliest answer to each prompt."""
+        tokenizer, how = pipeline.tokenizer, self.sample_by(pipeline.tokenizer)
+        prompts = [encode_prompt(sample["prompt"], self.chat, tokenizer) for sample in samples]
+        answers = decode_answers(draw_answers(pipeline.model, prompts, None, how), self.chat, tokenizer)
+        return [
+            Example((show_prompt(sample["prompt"]),), (sample["chosen"],) if "chosen" in sample else (), (answer,))
+            for sample, answer in zip(samples, answers, strict=True)
+        ]
 
     def make_sample(self, text: str) -> Sample:
         return {"prompt": list_messages(text)}

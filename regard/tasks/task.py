@@ -50,7 +50,6 @@ class TaskSpec(Spec):
     measures: ClassVar[Mapping[str, bool]] = {}
     writes: ClassVar[bool] = False  # what it learned is used by writing text, token by token
     searches: ClassVar[bool] = False  # it is measured by what a search writes, which has settings: its field `search`
-    compares: ClassVar[bool] = False  # some of its measures compare with the model that its run began from
     roles: ClassVar[tuple[str, str, str]] = ("given", "expected", "answer")  # what an example's sides are called
 
     @property
@@ -115,8 +114,8 @@ class TaskSpec(Spec):
         """Each sample as numbers, column by column: lists of tokens, or arrays as the columns declare them."""
         raise NotImplementedError
 
-    def find_flaw(self, row: Row) -> str:
-        """Why a sample can't be learned from once it is numbers; nothing where it can. Such a one is left out too."""
+    def find_fault(self, row: Row) -> str:
+        """Why a sample can't be used, though there is a place for each of its tokens; nothing where it can."""
         return ""
 
     def count_tokens(self, row: Row) -> int:
@@ -154,12 +153,6 @@ class TaskSpec(Spec):
     def measure(self, pipeline: Any, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         """Every measure of a trained model on samples that it hasn't seen, with intervals."""
         raise NotImplementedError
-
-    def measure_from(
-        self, pipeline: Any, start: Model, samples: Sequence[Sample], pulse: Pulse = lambda: None
-    ) -> Mapping[str, Any]:
-        """The same beside the model that its run began from, for a task that `compares`."""
-        return self.measure(pipeline, samples, pulse)
 
     def score_samples(self, pipeline: Any, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> SampleScores:
         """What each answer of a trained model is worth by itself, for comparisons with other models."""

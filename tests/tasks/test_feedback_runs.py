@@ -16,6 +16,7 @@ from regard.runs.evaluate import evaluate
 from regard.runs.flops import count_steps
 from regard.runs.folder import Run
 from regard.runs.plan import plan
+from regard.runs.start import Start
 from regard.runs.train import resume, train
 from regard.runs.verify import verify
 from regard.tasks.reward import Judge
@@ -33,7 +34,7 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 TASKS: dict[str, dict[str, Any]] = {
     "reward": {"kind": "reward", "dropout": 0.1},
-    "preference": {"kind": "preference", "written": 4, "max_tokens": 6, "smoothing": 0.1},
+    "preference": {"kind": "preference", "written": 4, "most": 6, "smoothing": 0.1},
     "simpo": {"kind": "preference", "loss": "simpo", "written": 0},
 }
 
@@ -114,7 +115,7 @@ def test_a_reward_model_has_the_start_s_weights_and_a_head_of_its_own(writer: Pa
     run = Run.begin(describe(tmp_path / "run", "reward", None, f"start={writer}"), lines.append)
     fresh = next(line for line in lines if "new weights" in line)
     assert "head.classes.weight" in fresh and "blocks" not in fresh
-    model, before = run.make_start().model, regard.load(writer, kind=regard.Writer).model.state_dict()
+    model, before = Start.recall(run.folder, 0).model, regard.load(writer, kind=regard.Writer).model.state_dict()
     shared = [name for name, weight in model.state_dict().items() if name in before]
     assert shared and all(torch.equal(model.state_dict()[name], before[name]) for name in shared)
 

@@ -20,11 +20,12 @@ from regard.data.batches import BatchSpec
 from regard.data.dialogue import Transcript
 from regard.data.prepared import Prepared, discard
 from regard.errors import InputError, SpecError
-from regard.tasks.divergence import AnswerDraw, measure_divergence
+from regard.tasks.divergence import measure_divergence
 from regard.tasks.likelihood import AnswerBatch, find_logs
 from regard.tasks.pairwise import AnswerPair
 from regard.tasks.preference import PreferenceBatch, PreferenceTask, PreferenceTaskSpec
 from regard.tasks.reference import FACTS, digest_weights
+from regard.tasks.rollout import Sampling
 from regard.train.adapt import Lora
 from regard.train.optimizer import AdamW
 from regard.train.spec import TrainSpec
@@ -215,7 +216,7 @@ def test_a_start_of_other_tokens_is_refused_with_both_counts(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_chosen_answers_come_ahead_and_the_journal_tells_it(tmp_path: Path, name: str) -> None:
-    task = PreferenceTaskSpec(loss=name, written=6, max_tokens=8)
+    task = PreferenceTaskSpec(loss=name, written=6, most=8)
     prepared = make_ready(task, tmp_path, draw_pairs(60), draw_pairs(12, seed=1))
     model = build(task, prepared, dropout=0.1)
     told: list[Mapping[str, float]] = []
@@ -278,7 +279,7 @@ def test_the_divergence_of_written_answers_is_the_enumerated_one() -> None:
             weight.mul_(3)
         sequences = list_sequences(4, 3, 1)
         exact = float(find_divergence(*(score_sequences(model, sequences) for model in models)))
-    how = AnswerDraw(max_tokens=3, ends=(1,), pad=0)
+    how = Sampling(end=1, pad=0, most=3)
     found = measure_divergence(models[0], lambda: hold(models[1]), [[0]] * 400, how)
     error = (found["kl_high"] - found["kl_low"]) / 4
     assert abs(found["kl"] - exact) < 4 * error and error < 0.1 * exact
@@ -336,7 +337,7 @@ def test_a_split_that_is_missing_is_added_to_those_that_are_there(tmp_path: Path
 
 
 def test_examples_are_answers_that_it_writes(tmp_path: Path) -> None:
-    task = PreferenceTaskSpec(max_tokens=5)
+    task = PreferenceTaskSpec(most=5)
     prepared = make_ready(task, tmp_path, draw_pairs(6))
     writer = task.pipeline(build(task, prepared).eval(), prepared.lexicon)
     samples = [*prepared.samples("validation")[:1], task.make_sample("cat")]
