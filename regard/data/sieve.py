@@ -57,9 +57,6 @@ class Wants(Protocol):
     def count_tokens(self, row: Row) -> int:
         """How many tokens of it count against the most that there may be."""
 
-    def find_fault(self, row: Row) -> str:
-        """Why a sample can't be used, as its tokens tell; nothing where it can."""
-
     def places(self, row: Row) -> Mapping[str, int]:
         """How many positions it takes of an encoder and of a decoder."""
 
@@ -102,8 +99,6 @@ class Sieve:
     def _excess(self, row: Row, split: Split) -> tuple[int, str]:
         """How long a sample is and why that is too long, if it is."""
         size = self.wants.count_tokens(row)
-        if fault := self.wants.find_fault(row):
-            return size, fault
         if split == "train" and size > self.longest:
             return size, f"too many tokens: {size}, and {self.longest} are the most"
         for side, taken in self.wants.places(row).items():
