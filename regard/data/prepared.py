@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,12 @@ class Prepared:
             if len(column) != facts["samples"]["train"] or not column.is_whole():
                 raise CheckpointError(f"{folder}/train.{name}: damaged, its numbers aren't samples of this corpus")
         return cls(folder, facts, columns, lexicon)
+
+
+def copy_prepared(prepared: Prepared, folder: Path) -> None:
+    """The same in another folder, and nothing that others put beside it."""
+    own = ours(prepared.folder)
+    shutil.copytree(prepared.folder, folder, ignore=lambda _, names: [name for name in names if not own(name)])
 
 
 def discard(folder: Path) -> bool:

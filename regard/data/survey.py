@@ -137,10 +137,12 @@ class SplitSurvey:
         elif isinstance(value, np.ndarray):
             if name in self.pictures and (value.shape in self.sizes or len(self.sizes) < LENGTHS):
                 self.sizes[value.shape] += 1
-        elif isinstance(value, Sequence) and (not self.form.spaced or self.form.parts):
+        elif isinstance(value, Sequence) and self.form.parts:  # messages, whose lengths count together
             self._measure(name, len(value))
-            for part in value:
-                text = part["content"] if isinstance(part, dict) else part
+            self._see_field(name, "\n".join(message["content"] for message in value))
+        elif isinstance(value, Sequence) and not self.form.spaced:
+            self._measure(name, len(value))
+            for text in value:
                 self.words.see(words := text.split())
                 self._measure(f"{name} words", len(words))
                 self._measure(f"{name} characters", len(text))

@@ -33,7 +33,7 @@ class Pipeline:
     model: Model | Ensemble
     task: Spec | None = field(default=None, kw_only=True)  # what it learned, or what it can do by its make
     config: Mapping[str, Any] = field(default_factory=dict, kw_only=True)  # the run file, or others' config.json
-    # other models of its run, by their folders: the one that it began as (start), the one that judged it (judge)
+    # what its run keeps beside it, by the folder: the model that it began as (start), the one that judged it (judge)
     beside: Callable[[str], Any] = field(default=lambda _: None, kw_only=True)
 
     @property

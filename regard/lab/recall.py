@@ -91,12 +91,11 @@ class Recall(Experiment):
         sentence = (
             f"Of the longer half of the trained lengths, a mean over {len(TASKS)} problems, each solves: {told}; "
             f"letters among noise: Mamba {selective['Mamba']:.0%}, S4D {selective['S4D']:.0%}, "
-            f"attention {selective['attention']:.0%}."
+            f"attention {selective['attention']:.0%}"
         )
         # who can't do it at short lengths hasn't forgotten: it hasn't learned, which says nothing of memory
         late = [f"{row['model']} ({row['task']})" for row in rows if row["short"] < LEARNED]
-        if late:
-            sentence += f" Not learned in this budget even at short lengths: {', '.join(late)}."
+        sentence += f"; not learned in this budget even at short lengths: {', '.join(late)}." if late else "."
         # a quarter of the test's problems have these lengths
         recalled = means["attention"] - means[best] > allow_chance(TEST // 4 * len(TASKS))
         selected = selective["Mamba"] - selective["S4D"] > allow_chance(TEST // 4)

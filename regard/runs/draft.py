@@ -167,7 +167,10 @@ def _draft_task(plan: Plan) -> Any:
     why = plan.reasons
     if has_pictures(plan.look.form):
         return _draft_pictures(plan)
-    if plan.task in ("language", "masking", "instruction"):
+    if plan.task == "instruction":
+        why["task.context"] = "the longest conversation has about so many; one with more is left out and counted"
+        return {"kind": "instruction", "context": max(CONTEXT, plan.sizes.longest)}
+    if plan.task in ("language", "masking"):
         why["task.context"] = "twice as many cost more than twice the time"
         return {"kind": plan.task, "context": CONTEXT}
     if plan.task == "tagging":

@@ -1,8 +1,9 @@
 """A run: one file that says everything, and one folder that holds everything.
 
 `run.yaml` is the file as it was resolved, `data/` the corpus made ready, `start/` the model that it began from if it
-didn't begin from nothing, `judge/` the model that judges its answers if one does, `checkpoints/` what was saved,
-`metrics.jsonl` what was measured while it trained, and `evaluations.jsonl` what was measured and recorded afterwards.
+didn't begin from nothing, `judge/` the model that judges its answers if one does, `text/` what is learned beside if
+something is, `checkpoints/` what was saved, `metrics.jsonl` what was measured while it trained, and
+`evaluations.jsonl` what was measured and recorded afterwards.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ from regard.core.plugins import insist_on_plugins, spell_program
 from regard.core.spec import show_value
 from regard.data.lexicon import Lexicon
 from regard.data.preparation import prepare
-from regard.data.prepared import REPORT, Prepared, discard, ours
+from regard.data.prepared import REPORT, Prepared, copy_prepared, discard
 from regard.errors import CheckpointError, RegardError, SpecError
 from regard.host.files import ASIDE, explain_disk_errors, remove, replace
 from regard.host.machine import describe_machine, device, versions
@@ -39,7 +39,7 @@ from regard.runs.load import load_beside
 from regard.runs.lock import LOCK, hold
 from regard.runs.resolve import EVALUATIONS, IMPORT, MODEL, PREPARING, RUN, no_run
 from regard.runs.spec import RunSpec
-from regard.runs.start import Start, keep_judge, load_start
+from regard.runs.start import Start, keep_judge, keep_text, load_start
 from regard.runs.uses import insist_on_uses, load_uses, note_plugins
 from regard.tasks.bundle import Bundle
 from regard.tasks.task import TaskSpec
@@ -49,9 +49,9 @@ from regard.train.listener import Listener
 from regard.train.trainer import Archive, Trainer
 from regard.train.world import ALONE, World
 
-STORES = ("start", "judge", "checkpoints", "average")
+STORES, CORPORA = ("start", "judge", "checkpoints", "average"), ("data", "text")
 BESIDE = ("run.json", "metrics.jsonl", EVALUATIONS)  # its files beside the run file
-MADE = "regard is making a run here: data, start, judge and run.json beside this file are its own.\n"
+MADE = "regard is making a run here: data, text, start, judge and run.json beside this file are its own.\n"
 # what a run may change when it goes on; all else would make another run of it
 CHANGEABLE = ("train.", "device", "task.search.", "task.metrics")
 FIXED = ("train.optimizer.kind", "train.adapt")  # among those: what the optimizer remembers, and the adapters' shapes
@@ -130,7 +130,7 @@ class Run:
         if folder.exists() and not folder.is_dir():
             raise RegardError(f"{folder}: is there already and isn't a folder", "out=ANOTHER")
         half = _says(folder / PREPARING, re.escape(MADE))
-        own = {PREPARING, "data", "start", "judge", "run.json"} if half else set[str]()
+        own = {PREPARING, "start", "judge", *CORPORA, "run.json"} if half else set[str]()
         own |= {"lock"} if _says(folder / "lock", r"(process \d+)?") else set()
         there = {item.name for item in folder.iterdir()} if folder.exists() else set()
         strange = sorted(name for name in there - own if not _half_written(name))
@@ -147,7 +147,7 @@ class Run:
             if path.name == "run.json" or _half_written(path.name):
                 path.unlink()
         gone = {name: Store(self.folder / name).discard() for name in ("start", "judge")}
-        gone["data"] = discard(self.folder / "data")
+        gone |= {name: discard(self.folder / name) for name in CORPORA}
         return next((name for name in gone if not gone[name]), None)
 
     def discard(self) -> bool:
@@ -159,9 +159,7 @@ class Run:
         origin = None if self.spec.start is None else load_start(self.spec.start)
         assembly = Assembly.make(self.spec, origin)
         if ready is not None and ready.suits(assembly.with_words(ready.lexicon).model):
-            own = ours(ready.folder)
-            skip = lambda _, names: [name for name in names if not own(name)]  # noqa: E731
-            shutil.copytree(ready.folder, self.folder / "data", ignore=skip)
+            copy_prepared(ready, self.folder / "data")
         else:
             self._prepared = self._read_corpus(assembly, origin, report, meter)
         lexicon = self.prepared().lexicon
@@ -172,6 +170,7 @@ class Run:
             start = Start.take_over(assembly, self.spec.seed, origin, lexicon)
             start.keep(self.folder, lexicon, origin)
         keep_judge(self.folder, assembly.task)
+        keep_text(self.folder, assembly.task, lexicon)
         if origin is not None and start.fresh.whole:
             report(f"model: new weights for {', '.join(start.fresh.whole)}")
         count = start.model.parameter_count()
@@ -325,7 +324,8 @@ def discard_run(folder: Path) -> bool:
     """Delete a run, whatever state it is in, but nothing that it didn't write; whether its folder is gone."""
     for name in STORES:
         Store(folder / name).discard()
-    discard(folder / "data")
+    for name in CORPORA:
+        discard(folder / name)
     remove(folder / "tensorboard", lambda name: name.startswith("events.out.tfevents."))
     # its own file goes last: until then it can be seen that this is a run
     remove(folder, lambda name: name in (*BESIDE, PREPARING) or _half_written(name))

@@ -11,6 +11,8 @@ log n - (n - 1) / n nats from the start where no two answers earn the same, and 
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -139,9 +141,18 @@ class Frontier:
         return make_page("Reward by divergence", [*(plot.figure() for plot in self.plots()), text, table])
 
     def save(self, path: Path) -> Path:
-        """Write the page, or the first plot as a PNG, whole or not at all."""
-        put(path, self.plots()[0].png() if path.suffix.lower() == ".png" else self.page().encode())
+        """Write a page, the first plot (.png) or the table (.csv), whole or not at all."""
+        kind = path.suffix.lower()
+        put(path, self.plots()[0].png() if kind == ".png" else (self.csv() if kind == ".csv" else self.page()).encode())
         return path
+
+    def csv(self) -> str:
+        """The table as a spreadsheet reads it."""
+        rows, told = self.rows(), io.StringIO()
+        writer = csv.DictWriter(told, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return told.getvalue()
 
 
 @dataclass
@@ -294,7 +305,7 @@ def draw_many(
     for first in range(0, len(samples), ROWS):
         prompts = examiner.encode(samples[first : first + ROWS])
         luck = [Random(f"best/{first + n // count}/{n % count}").getrandbits(62) for n in range(len(prompts) * count)]
-        rows = draw_answers(start, prompts, luck, examiner.drawing, count)
+        rows = draw_answers(start, prompts, luck, examiner.sampling, count)
         found += [rows[n * count : (n + 1) * count] for n in range(len(prompts))]
     advance()
     return found

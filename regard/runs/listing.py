@@ -21,14 +21,8 @@ from regard.train.checkpoint import Checkpoint, Store, inspect
 from regard.train.listener import read_entry
 
 Condition = Literal["training", "done", "stopped", "damaged", "imported", "saved"]
-OWN = (
-    "data",
-    "checkpoints",
-    "start",
-    "judge",
-    "average",
-    "tensorboard",
-)  # folders of a run, in which no other is looked for
+# folders of a run, in which no other is looked for
+OWN = ("data", "text", "checkpoints", "start", "judge", "average", "tensorboard")
 # what reading a folder that is damaged, or that somebody has changed, may come to
 UNREADABLE = (RegardError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 TAIL = 2**16  # bytes at the end of a journal: what happened last

@@ -20,6 +20,7 @@ from regard.core.plugins import insist_on_plugins
 from regard.core.weights import place
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
+from regard.data.prepared import Prepared
 from regard.decode.pipeline import Pipeline
 from regard.decode.translator import Translator
 from regard.errors import CheckpointError, Damage, InputError
@@ -105,8 +106,12 @@ def read_bundle(checkpoint: Checkpoint, where: Device) -> Bundle:
     return Bundle(model, lexicon, task, about, config, family, origin_of(checkpoint), beside)
 
 
-def load_beside(folder: Path, name: str) -> Pipeline | None:
-    """Another model that a run keeps in its folder: the one that it began as, or the one that judges its answers."""
+def load_beside(folder: Path, name: str) -> Pipeline | Prepared | None:
+    """What a run keeps in its folder beside its own model: the one that it began as (`start`), the one that judges its
+    answers (`judge`), text that is learned beside (`text`).
+    """
+    if name == "text":
+        return Prepared.load(folder / name) if (folder / name).exists() else None
     found = Store(folder / name).latest()
     if found is None:
         return None

@@ -13,7 +13,7 @@ from regard.data.prepared import Prepared, ours
 from regard.errors import Busy, RegardError
 from regard.host.files import aside, explain_disk_errors, sync
 from regard.host.meter import SILENT, Meter
-from regard.runs.folder import STORES, Run, discard_run
+from regard.runs.folder import CORPORA, STORES, Run, discard_run
 from regard.runs.lock import hold, is_held
 from regard.runs.resolve import PREPARING, RUN, is_run, no_run
 from regard.runs.spec import RunSpec
@@ -52,7 +52,8 @@ def _list_files(folder: Path) -> Iterator[Path]:
 
 def find_strangers(folder: Path) -> list[Path]:
     """Files in the folders of a run that the run didn't write: they would be in a new run's way."""
-    keeps = {"data": ours(folder / "data"), "tensorboard": lambda name: name.startswith("events.out.tfevents.")}
+    keeps = {name: ours(folder / name) for name in CORPORA}
+    keeps["tensorboard"] = lambda name: name.startswith("events.out.tfevents.")
     found = [folder / name for name in (*keeps, *STORES) if (folder / name).is_symlink()]  # which is never followed
     for path in sorted(_list_files(folder)):
         top, *rest = path.relative_to(folder).parts

@@ -13,9 +13,11 @@ from torch import Tensor
 from regard.core.model import Model, ModelSpec
 from regard.core.weights import fill, refit
 from regard.data.lexicon import Lexicon
+from regard.data.prepared import Prepared, copy_prepared
 from regard.errors import CheckpointError
 from regard.runs.assembly import Assembly
 from regard.runs.load import load_bundle
+from regard.runs.resolve import split_noun
 from regard.runs.uses import note_plugins
 from regard.tasks.bundle import Bundle
 from regard.tasks.task import TaskSpec
@@ -84,6 +86,15 @@ def keep_judge(folder: Path, task: TaskSpec) -> None:
     more = {} if found.origin is None else found.origin.entries()
     files = {**found.lexicon.files(), **more}
     Store(folder / JUDGE).save(0, {"model": found.model.state_dict()}, data, files)
+
+
+def keep_text(folder: Path, task: TaskSpec, lexicon: Lexicon) -> None:
+    """Copy the text that is learned beside into a run's folder; refused if it won't do."""
+    noun = task.name_text()
+    if noun is not None:
+        text = Prepared.load(Path(split_noun(noun)[0]) / "data")
+        task.insist_on_text(text, lexicon)
+        copy_prepared(text, folder / "text")
 
 
 def load_start(noun: str) -> Bundle:

@@ -29,7 +29,7 @@ class Bundle:
     config: Mapping[str, Any] = field(default_factory=dict)  # the config.json of a model from elsewhere
     family: dict[str, Any] | None = None  # the model as its family describes it
     origin: Origin | None = None  # what came with a model from elsewhere, or with the one that it was trained from
-    beside: Beside = lambda _: None  # other models of its run, by their folders
+    beside: Beside = lambda _: None  # what its run keeps beside it, by the folder
 
     def pipeline(self, purpose: TaskSpec | None = None) -> Pipeline:
         """What a user asks: a translator, a writer, …; `purpose`: another than its own, where it will serve.

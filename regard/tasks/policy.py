@@ -45,6 +45,7 @@ from regard.tasks.captioning import spread_out
 from regard.tasks.examiner import Examiner, measure_policy
 from regard.tasks.example import Example
 from regard.tasks.method import MethodSpec, Ppo, share_out
+from regard.tasks.mixture import MixedText, Mixture
 from regard.tasks.rewards.reward import RewardSpec, tell_prompt
 from regard.tasks.rollout import Round, appraise, divide_rows, draw_answers, rest
 from regard.tasks.task import Beside, Pulse, Reference, Task, TaskSpec, one_stack
@@ -76,6 +77,8 @@ class PolicyTaskSpec(TaskSpec):
     """So many passes over a round's answers are made before new ones are drawn."""
     minibatches: Size = 2
     """A pass has so many batches, each a step of the optimizer; train.accumulate puts several into one step."""
+    mixture: Mixture | None = None
+    """This text is learned beside, so that nothing is unlearned that no reward asks for (InstructGPT's PPO-ptx)."""
     validation: Size = 200
     """While training goes on, at most this many prompts of the validation part are answered."""
 
@@ -93,6 +96,13 @@ class PolicyTaskSpec(TaskSpec):
 
     def insist_on_judge(self, judge: Pipeline) -> None:
         self.reward.insist_on_judge(judge)
+
+    def name_text(self) -> str | None:
+        return None if self.mixture is None else self.mixture.run
+
+    def insist_on_text(self, text: Prepared, lexicon: Lexicon) -> None:
+        if self.mixture is not None:
+            self.mixture.insist_on_text(text, lexicon.tokenizer)
 
     def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "policy")
@@ -188,6 +198,7 @@ class PolicyBatch:
 
     epoch: int
     round: int
+    turn: int
     part: int
     parts: list[list[int]]  # the rows of each part of this pass
     prompts: list[list[int]] = field(default_factory=list)  # in tokens, each once
@@ -222,6 +233,7 @@ class PolicyTask(Task[PolicyBatch]):
         super().__init__(spec, prepared, batches, seed)
         self.beta = spec.method.beta
         self.round: Round | None = None
+        self.text: MixedText | None = None
         self.examiner: Examiner | None = None  # there is one once training begins
         self.heard = Heard()
         fewest = len(prepared) // self.count_rounds() * spec.samples
@@ -247,7 +259,8 @@ class PolicyTask(Task[PolicyBatch]):
     def make_batch(self, rows: Stage, chance: Random) -> PolicyBatch:
         answers = self.spec.samples * len(rows.prompts)
         luck = Random(f"{self.seed}/{rows.epoch}/{rows.round}/{rows.turn}")  # one order for all parts of a pass
-        found = PolicyBatch(rows.epoch, rows.round, rows.part, divide_rows(answers, self.spec.minibatches, luck))
+        parts = divide_rows(answers, self.spec.minibatches, luck)
+        found = PolicyBatch(rows.epoch, rows.round, rows.turn, rows.part, parts)
         if rows.turn == rows.part == 0:
             found.prompts = [self.columns["prompt"][row] for row in rows.prompts]
             found.samples = [json.loads(self.columns["sample"].read(row).tobytes()) for row in rows.prompts]
@@ -261,6 +274,8 @@ class PolicyTask(Task[PolicyBatch]):
 
     def begin(self, model: Model, reference: Reference, pulse: Pulse) -> None:
         self.examiner = self.spec.make_examiner(self.tokenizer, self.beside, reference)
+        if self.spec.mixture is not None:
+            self.text = self.spec.mixture.build(self.beside("text"), self.seed)
 
     def prepare(self, model: Model, batch: PolicyBatch) -> None:
         model.eval()  # whoever trains says so again before the next step
@@ -319,7 +334,11 @@ class PolicyTask(Task[PolicyBatch]):
         then = {name: tensor[rows] for name, tensor in found.tensors.items()}
         lost = spec.method.lose(now, then, self.beta)
         self.heard.count_clipped(lost.clipped[valid.to(lost.clipped.device)])
-        return (lost.loss * then["shares"]).sum()
+        total = (lost.loss * then["shares"]).sum()
+        if self.text is None:
+            return total
+        place = f"{self.seed}/{batch.epoch}/{batch.round}/{batch.turn}"
+        return total + self.text.lose(model, [f"{place}/{row}" for row in rows])
 
     def settle(self) -> None:
         self.heard.stop("update")

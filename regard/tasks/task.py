@@ -33,7 +33,7 @@ from regard.tasks.scores import SampleScores
 
 B = TypeVar("B")
 Pulse = Callable[[], None]  # called now and then in long work; it may raise to end it
-Beside = Callable[[str], Any]  # another model of the same run, by its folder's name: its pipeline, or None
+Beside = Callable[[str], Any]  # what a run keeps beside its model, by the folder's name; None where it has none
 Reference = Callable[[], AbstractContextManager[Model]]  # within it, the model as it was before the first step
 
 
@@ -69,6 +69,15 @@ class TaskSpec(Spec):
 
     def insist_on_judge(self, judge: Pipeline) -> None:
         """Refuse a judge that can't say what is asked of it."""
+
+    def name_text(self) -> str | None:
+        """The run whose text is learned beside. What that made ready is copied too (`text/`), and a task has it by
+        `beside("text")`.
+        """
+        return None
+
+    def insist_on_text(self, text: Prepared, lexicon: Lexicon) -> None:
+        """Refuse text that can't be learned beside; `lexicon`: the tokens of the run itself."""
 
     def adapt_to(self, model: ModelSpec) -> Self:
         """This task as a model of such a make can learn it."""
@@ -108,10 +117,6 @@ class TaskSpec(Spec):
     def count_tokens(self, row: Row) -> int:
         """How many tokens of a sample count against the most that there may be."""
         return max(len(numbers) for numbers in row.values())
-
-    def find_fault(self, row: Row) -> str:
-        """Why a sample can't be used, though there is a place for each of its tokens; nothing where it can."""
-        return ""
 
     def places(self, row: Row) -> Mapping[str, int]:
         """How many positions a sample takes of an encoder and of a decoder; here of the one that there is."""

@@ -61,6 +61,21 @@ def test_bytes_give_back_any_text_to_the_byte(pieces: Any) -> None:
 
 
 @pytest.mark.parametrize("pieces", get_args(Kind))
+def test_tokens_that_are_lacking_are_added_and_others_keep_their_numbers(pieces: Any, tmp_path: Path) -> None:
+    tokenizer = TokenizerSpec(pieces=pieces, vocabulary=300).train([*TEXTS, "a <|turn|> b"], ("<|end|>",))
+    size, number = len(tokenizer), tokenizer.engine.token_to_id("<|end|>")
+    tokenizer.extend(("<|end|>", "<|turn|>"))
+    tokenizer.extend(("<|end|>", "<|turn|>"))
+    turn = tokenizer.engine.token_to_id("<|turn|>")
+    assert tokenizer.engine.token_to_id("<|end|>") == number and {number, turn} <= tokenizer.controls
+    assert len(tokenizer) == size + (turn == size)  # where it was a word, it is the same one
+    tokenizer.save(tmp_path / "tokenizer.json")
+    for known in (tokenizer, Tokenizer.load(tmp_path / "tokenizer.json")):
+        assert {number, turn} <= known.controls and known.controls.isdisjoint(known.encode(["<|turn|> <|end|>"])[0])
+        assert known.obey("<|turn|>", [turn]) == [turn]
+
+
+@pytest.mark.parametrize("pieces", get_args(Kind))
 def test_text_that_looks_like_a_special_token_is_text(pieces: Any, tmp_path: Path) -> None:
     more = (SEPARATOR, MASK)
     texts = [*TEXTS, *(f"the [ {token} ] cat {token}" for token in (*SPECIAL, *more))]

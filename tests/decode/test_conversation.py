@@ -167,7 +167,7 @@ def test_turns_in_a_format_are_read_once_and_as_in_training(
     watched, tokenizer, expected = Watched(talk.writer.model, monkeypatch), talk.writer.tokenizer, list[int]()
     for text in ("hello", "who <|im_end|>", "bye"):
         pieces = listen(talk, text, min_tokens=3)
-        drawn = [tokenizer.engine.token_to_id(piece.token) for piece in pieces if piece.reason != "end"]
+        drawn = [tokenizer.engine.token_to_id(piece.token) or 0 for piece in pieces if piece.reason != "end"]
         earlier = talk.messages[:-1]
         asked = encode_prompt(earlier, form, tokenizer)
         if expected:  # what follows the last answer, whose tokens are those that were drawn

@@ -61,7 +61,7 @@ def test_the_claim_needs_attention_and_selection_to_remember_more() -> None:
 
 def test_who_has_not_learned_is_told_apart_from_who_forgets() -> None:
     tables = make_tables(0.95, 0.4, 0.9)
-    assert "Not learned" not in Recall().conclude(tables).sentence
+    assert "not learned" not in Recall().conclude(tables).sentence
     tables[SUMMARY][0]["short"] = 0.3
     assert Recall().conclude(tables).sentence.endswith("even at short lengths: RNN (induction).")
 

@@ -177,9 +177,9 @@ def describe(out: Path, **changes: Any) -> Document:
         "task": {"kind": "instruction", "context": 40},
         "corpus": {"kind": "copy", "sizes": [1, 3], "symbols": 3, "train": 300, "validation": 20, "test": 20},
         "tokenizer": {"pieces": "word"},
-        "model": {"kind": "gpt2", "width": 32, "depth": 2, "heads": 2, "context": 40},
+        "model": {"kind": "gpt2", "width": 32, "depth": 2, "heads": 2, "context": 40, "dropout": 0.0},
         "batches": {"tokens": 800},
-        "train": {"steps": 200, "evaluate": 100, "save": 100, "optimizer": {"rate": 0.003}, "schedule": {"warmup": 5}},
+        "train": {"steps": 200, "evaluate": 100, "save": 100, "optimizer": {"rate": 0.003}, "schedule": {"warmup": 10}},
         "device": "cpu",
         "out": str(out),
     }
@@ -259,7 +259,7 @@ def test_every_format_works_with_tokens_that_are_learned_here(name: str) -> None
     talk = [{"role": "user", "content": "abc"}, {"role": "assistant", "content": "cab"}]
     for pieces in ("character", "bpe", "byte", "byte-bpe", "word", "unigram"):
         text = "".join(map(chr, range(33, 127))) + "\n abc cab user assistant model " * 20
-        tokenizer = TokenizerSpec(pieces=pieces, vocabulary=300).train([text], form.controls)  # type: ignore[arg-type]
+        tokenizer = TokenizerSpec(pieces=pieces, vocabulary=300).train([text], form.controls)
         script = encode_dialogue(talk, form, tokenizer)
         answer = [token for token, learned in zip(script.tokens, script.learned, strict=True) if learned]
         assert tokenizer.decode([answer])[0].strip() == "cab"

@@ -18,14 +18,16 @@ TALK = [
 ]
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if name != "chatml"])
+@pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("pieces", ["byte-bpe", "bpe", "character"])
 def test_a_prompt_and_its_answer_are_the_conversation(name: str, pieces: str) -> None:
     form = FORMATS[name]
     spec = TokenizerSpec(pieces=pieces, vocabulary=400)  # type: ignore[arg-type]
-    tokenizer = spec.train(["Be kind. Who are you? A model. Since when? User: Human: Assistant: ### \n"])
-    whole = encode_dialogue([*TALK, {"role": "assistant", "content": "A model."}], form, tokenizer)
-    prompt, answer = encode_prompt(TALK, form, tokenizer), encode_answer("A model.", form, tokenizer)
+    known = ["Be kind. Who are you? A model. Since when? User: Human: Assistant: ### \n<|start_of_turn/header_id>"]
+    tokenizer = spec.train(known, form.controls)
+    talk = [message for message in TALK if message["role"] in form.frames]
+    whole = encode_dialogue([*talk, {"role": "assistant", "content": "A model."}], form, tokenizer)
+    prompt, answer = encode_prompt(talk, form, tokenizer), encode_answer("A model.", form, tokenizer)
     assert whole.tokens == [*prompt, *answer]
     assert whole.learned[len(prompt) :] == [True] * len(answer)
     assert sum(whole.learned) == 2 * len(answer)  # both answers, and nothing that the format or others say

@@ -260,6 +260,34 @@ def test_a_classifier_judges_and_goes_where_the_run_goes(tmp_path: Path) -> None
     assert not (tmp_path / "elsewhere").exists()
 
 
+def test_text_is_learned_beside_rewards(tmp_path: Path) -> None:
+    """Without rewards to learn from, the loss of the text is what there is; cutting a round changes none of it."""
+    from regard.config import Document
+    from tests.tasks.prompting import TREE
+
+    (tmp_path / "text").mkdir()
+    for split in ("train", "validation"):
+        (tmp_path / f"text/{split}.txt").write_text("abcd dcba abba\n\n" * 20)
+    told: dict[str, Any] = {name: TREE[name] for name in ("model", "tokenizer", "train")}
+    corpus = {"kind": "files", "train": "train.txt", "validation": "validation.txt"}
+    tree = {**told, "task": {"kind": "language", "context": 16}, "corpus": corpus, "data": str(tmp_path / "text")}
+    Run.begin(Document(tree | {"out": str(tmp_path / "language")})).trainer().run()
+    mixture = {"run": str(tmp_path / "language"), "context": 8, "weight": 2.0}
+    settings = {"mixture": mixture, "method": {"kind": "grpo", "beta": 0.0}, "epochs": 1}
+    found = []
+    for parts in (1, 4):
+        task = {**settings, "minibatches": parts}
+        run = begin(tmp_path / f"{parts}", task=task, start=str(tmp_path / "language"))
+        found.append(find_step(run, parts))
+    torch.testing.assert_close(found[1][0], found[0][0], rtol=0, atol=1e-12)
+    assert 0.5 < found[0][1] < 6  # twice some nats a token
+    shutil.rmtree(tmp_path / "language")
+    assert verify(tmp_path / "4", 3).exact
+    assert Run.open(tmp_path / "4").discard()
+    with pytest.raises(SpecError, match="has no running text"):
+        begin(tmp_path / "none", task={"mixture": {"run": str(tmp_path / "1")}})
+
+
 REWARD = """
 def grade_{name}(prompt, answer, sample):
     if {failing}:
