@@ -51,9 +51,6 @@ class Wants(Protocol):
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Row]:
         """Each sample as numbers, column by column."""
 
-    def find_fault(self, row: Row) -> str:
-        """Why a sample can't be used, as its tokens tell; nothing where it can."""
-
     def count_tokens(self, row: Row) -> int:
         """How many tokens of it count against the most that there may be."""
 
@@ -80,10 +77,10 @@ class Sieve:
             for sample, row in zip(group, self.wants.encode(group, self.lexicon), strict=True):
                 number += 1
                 taken, reason = self._excess(row, split)
-                if reason:
+                if own := self.wants.find_fault(row):  # what the task says itself is told first: it knows a way out
+                    reason, fault = own, f"{place(sample, split, number)}: {own}"
+                elif reason:
                     nearest = min(nearest, (taken, reason)) if nearest[1] else (taken, reason)
-                elif reason := self.wants.find_fault(row):
-                    fault = f"{place(sample, split, number)}: {reason}"
                 if reason:
                     self.log.skip(place(sample, split, number), reason)
                     self.log.kept -= 1

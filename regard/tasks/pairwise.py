@@ -7,26 +7,27 @@ so that a pair costs one call of the model. What can't be compared is left out, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import model_validator
 
 from regard.core.model import ModelSpec
 from regard.data.batches import BatchSpec
 from regard.data.column import ColumnSpec
 from regard.data.dialogue import (
     ASSISTANT,
-    FORMATS,
     USER,
     ChatFormat,
+    FormatName,
     Message,
     Transcript,
     encode_answer,
     encode_prompt,
     find_format,
+    say,
+    spell_dialogue,
 )
 from regard.data.lexicon import Lexicon
 from regard.data.log import Unusable
@@ -60,18 +61,17 @@ class PairTaskSpec(TaskSpec):
     """Learn from pairs of answers."""
 
     form: ClassVar[Form] = "preferences"
-    format: str = "turns"
-    """Conversations are written down in this way: plain, turns, human-assistant, alpaca or chatml."""
-
-    @model_validator(mode="after")
-    def check_format(self) -> Self:
-        if self.format not in FORMATS:
-            raise ValueError(f"format: {self.format!r} isn't known; one of {', '.join(FORMATS)}")
-        return self
+    format: FormatName = "turns"
+    """Conversations are written down for the model in this format."""
 
     @property
     def chat(self) -> ChatFormat:
+        """The format itself."""
         return find_format(self.format)
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        return self.chat.controls
 
     def receive(self, sample: Sample) -> Sample:
         check_roles(sample["prompt"], self.chat)
@@ -85,8 +85,8 @@ class PairTaskSpec(TaskSpec):
         return sample
 
     def texts(self, sample: Sample) -> Sequence[str]:
-        answers = [{"role": ASSISTANT, "content": sample[name]} for name in ("chosen", "rejected")]
-        return ("\n".join(spell_messages([*sample["prompt"], *answers], self.chat)),)
+        answers = [say(ASSISTANT, sample[name]) for name in ("chosen", "rejected")]
+        return (spell_dialogue([*sample["prompt"], *answers], self.chat),)
 
     def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
         words = ColumnSpec(below=len(lexicon.tokenizer))
@@ -139,7 +139,7 @@ def list_messages(prompt: str | Sequence[Message]) -> Sequence[Message]:
     """A prompt as messages: a text is what a user says, and an empty one is nothing."""
     if not isinstance(prompt, str):
         return prompt
-    return [{"role": USER, "content": prompt}] if prompt else []
+    return [say(USER, prompt)] if prompt else []
 
 
 def check_roles(messages: Sequence[Message], form: ChatFormat) -> None:
@@ -147,13 +147,6 @@ def check_roles(messages: Sequence[Message], form: ChatFormat) -> None:
     for message in messages:
         if message["role"] not in form.frames:
             raise Unusable(f"a role that format {form.name} has no place for: {message['role']}")
-
-
-def spell_messages(messages: Sequence[Message], form: ChatFormat) -> Iterator[str]:
-    """What is said, with what the format writes around it: what a tokenizer is to learn."""
-    for message in messages:
-        frame = form.frame(message["role"])
-        yield f"{frame.before}{frame.lead}{message['content']}{frame.after}"
 
 
 def show_prompt(messages: Sequence[Message]) -> str:

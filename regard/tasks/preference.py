@@ -30,7 +30,7 @@ from regard.data.prepared import Prepared
 from regard.data.sample import Sample
 from regard.data.tokenizer import Tokenizer
 from regard.decode.pipeline import Pipeline
-from regard.decode.writer import USUAL, Writer
+from regard.decode.writer import Writer
 from regard.errors import InputError, SpecError
 from regard.tasks.divergence import measure_divergence
 from regard.tasks.example import Example
@@ -134,7 +134,7 @@ class PreferenceTaskSpec(PairTaskSpec):
 
     def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Writer:
         context = None if network.endless else network.limit
-        return Writer(network, lexicon.tokenizer, context, lexicon.foreign, USUAL)
+        return Writer(network, lexicon.tokenizer, context, lexicon.foreign, format=self.chat)
 
     def weigh(self, logs: Tensor, sizes: Tensor, reference: Tensor | None) -> PairCost:
         """What pairs cost: all are (2, pairs), the chosen answers first; logs are sums over tokens."""

@@ -114,10 +114,6 @@ class TaskSpec(Spec):
         """Each sample as numbers, column by column: lists of tokens, or arrays as the columns declare them."""
         raise NotImplementedError
 
-    def find_fault(self, row: Row) -> str:
-        """Why a sample can't be used, though there is a place for each of its tokens; nothing where it can."""
-        return ""
-
     def count_tokens(self, row: Row) -> int:
         """How many tokens of a sample count against the most that there may be."""
         return max(len(numbers) for numbers in row.values())
