@@ -52,6 +52,12 @@ class Screen(Listener):
             self.live = Live(Text(""), console=self.console, transient=True, auto_refresh=False)
             self.live.start()
 
+    def on_preparation(self, done: int) -> None:
+        now = time.monotonic()
+        if now - self.told >= (0.2 if self.live else PLAIN):
+            self.told = now
+            self.draw(f"asking the model as the run began: {done:,} batches")
+
     def on_step(self, step: Step, moment: Moment) -> None:
         self.loss = step.loss if self.loss is None else SMOOTH * self.loss + (1 - SMOOTH) * step.loss
         now = time.monotonic()

@@ -40,6 +40,9 @@ class Listener:
 
     def on_start(self, moment: Moment, spec: TrainSpec) -> None: ...
 
+    def on_preparation(self, done: int) -> None:
+        """The task asks the model as the run began, before the first step; so many batches are done."""
+
     def on_step(self, step: Step, moment: Moment) -> None: ...
 
     def on_evaluation_start(self, moment: Moment) -> None: ...

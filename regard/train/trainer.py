@@ -6,13 +6,13 @@ Measures go to listeners; nothing here prints. What depends on there being other
 
 from __future__ import annotations
 
+import itertools
 import math
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from typing import Any, Literal
 
 import torch
@@ -114,9 +114,16 @@ class Trainer:
         return Report(reason, self.moment, self.measures)
 
     def _begin(self) -> None:
-        """Let the task get ready; a signal ends that too."""
+        """Let the task get ready, which may take a while; a signal ends that too."""
+        done = itertools.count(1)
+
+        def pulse() -> None:
+            self.signals.pulse()
+            number = next(done)
+            self._tell(lambda listener: listener.on_preparation(number))
+
         try:
-            self.task.begin(self.model, self.use_start, self.signals.pulse)
+            self.task.begin(self.model, self.use_start, pulse)
         except Interrupted:
             self._heed()
             raise
@@ -146,7 +153,7 @@ class Trainer:
 
     def _step(self, batches: Iterator[Place[Any]]) -> None:
         lap, asked = self.timer.read(), time.monotonic()
-        places = list(islice(batches, self.spec.accumulate))
+        places = list(itertools.islice(batches, self.spec.accumulate))
         moment, last, started = self.moment, places[-1], time.monotonic()
         self.model.train()
         # of all processes together, so that their gradients add up to that of one large batch
