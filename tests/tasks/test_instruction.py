@@ -159,7 +159,7 @@ def test_it_is_cut_where_that_is_wished(tmp_path: Path) -> None:
     prepared = make_ready(tmp_path, spec, talks)
     assert prepared.facts["samples"]["train"] == 2  # nothing of the third's answer is left
     assert "no answer in its first 40 tokens" in (tmp_path / "data" / "rejected.txt").read_text(encoding="utf-8")
-    assert max(len(prepared.columns["tokens"][n]) for n in range(2)) == 41
+    assert max(len(prepared.columns["conversation"][n]) for n in range(2)) == 41
     spec.build(prepared, BatchSpec(), 0).measure(small("gpt2", len(prepared.lexicon.tokenizer)), lambda: None)
 
 
