@@ -38,6 +38,7 @@ from regard.data.dialogue import (
     spell_dialogue,
 )
 from regard.data.lexicon import Lexicon
+from regard.data.log import Unusable
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample, place
@@ -98,6 +99,12 @@ class InstructionTaskSpec(TaskSpec):
             model = model.replace(head={"kind": "vocabulary"})
         fits(model, self.context)
         return model
+
+    def receive(self, sample: Sample) -> Sample:
+        strange = next((one["role"] for one in sample["messages"] if one["role"] not in self.chat.frames), None)
+        if strange is not None:
+            raise Unusable(f"no place in the format: {self.format} has none for what the {strange} says")
+        return sample
 
     def texts(self, sample: Sample) -> Sequence[str]:
         return (spell_dialogue(sample["messages"], self.chat),)

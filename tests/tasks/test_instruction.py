@@ -163,6 +163,13 @@ def test_it_is_cut_where_that_is_wished(tmp_path: Path) -> None:
     spec.build(prepared, BatchSpec(), 0).measure(small("gpt2", len(prepared.lexicon.tokenizer)), lambda: None)
 
 
+def test_what_a_format_has_no_place_for_is_left_out_and_told(tmp_path: Path) -> None:
+    prepared = make_ready(tmp_path, InstructionTaskSpec(format="gemma", context=80))
+    assert prepared.facts["samples"]["train"] == len(TALKS) - 1
+    report = (tmp_path / "data" / "rejected.txt").read_text(encoding="utf-8")
+    assert "talks.jsonl:2: no place in the format: gemma has none for what the system says" in report
+
+
 def test_formats_are_known_by_name_and_models_must_write() -> None:
     with pytest.raises(SpecError, match="chatml"):
         TaskSpec.parse({"kind": "instruction", "format": "chatlm"})
