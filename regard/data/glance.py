@@ -59,6 +59,8 @@ def _measure_columns(prepared: Prepared) -> dict[str, str]:
     found = dict[str, str]()
     for name in prepared.columns:
         lengths, column = LengthCount(), prepared.columns[name]
+        if column.spec.below == 2:  # truths, one for each token of another column
+            continue
         for first in range(0, len(column), PIECE):
             pieces = np.diff(column.bounds(first, min(first + PIECE, len(column))))
             for length, times in zip(*np.unique(pieces, return_counts=True), strict=True):

@@ -38,6 +38,7 @@ from regard.data.dialogue import (
     spell_dialogue,
 )
 from regard.data.lexicon import Lexicon
+from regard.data.log import Unusable
 from regard.data.origin import Origin
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample, place
@@ -99,15 +100,24 @@ class InstructionTaskSpec(TaskSpec):
         fits(model, self.context)
         return model
 
+    def receive(self, sample: Sample) -> Sample:
+        strange = next((one["role"] for one in sample["messages"] if one["role"] not in self.chat.frames), None)
+        if strange is not None:
+            raise Unusable(f"no place in the format: {self.format} has none for what the {strange} says")
+        return sample
+
     def texts(self, sample: Sample) -> Sequence[str]:
         return (spell_dialogue(sample["messages"], self.chat),)
 
     def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
-        return {"tokens": ColumnSpec(below=len(lexicon.tokenizer)), "learned": ColumnSpec(dtype="uint8", below=2)}
+        return {
+            "conversation": ColumnSpec(below=len(lexicon.tokenizer)),
+            "learned": ColumnSpec(dtype="uint8", below=2),
+        }
 
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Row]:
         scripts = self.transcribe(samples, lexicon.tokenizer)
-        return [{"tokens": script.tokens, "learned": list(map(int, script.learned))} for script in scripts]
+        return [{"conversation": script.tokens, "learned": list(map(int, script.learned))} for script in scripts]
 
     def transcribe(self, samples: Sequence[Sample], tokenizer: Tokenizer) -> list[Transcript]:
         """Conversations in tokens, cut if they may be."""
@@ -119,14 +129,14 @@ class InstructionTaskSpec(TaskSpec):
         return 0  # a row has as many as it is told to, whatever batches take: `find_fault` counts
 
     def find_fault(self, row: Row) -> str:
-        size = len(row["tokens"]) - 1
+        size = len(row["conversation"]) - 1
         if size > self.context:
             told = f"too many tokens for a row: {size}, and task.context is {self.context}"
             return f"{told}; task.cut=true learns their beginning"
         return "" if any(row["learned"]) else f"no answer in its first {self.context} tokens"
 
     def places(self, row: Row) -> Mapping[str, int]:
-        return dict.fromkeys(("encoder", "decoder"), len(row["tokens"]) - 1)
+        return dict.fromkeys(("encoder", "decoder"), len(row["conversation"]) - 1)
 
     def build(self, prepared: Prepared, batches: BatchSpec, seed: int) -> InstructionTask:
         return InstructionTask(self, prepared, batches, seed)
@@ -177,7 +187,7 @@ class InstructionTaskSpec(TaskSpec):
         )
 
     def count_training(self, prepared: Prepared) -> Mapping[str, Counter[str]]:
-        return {"words": count_words(prepared.columns["tokens"], prepared.lexicon.tokenizer)}
+        return {"words": count_words(prepared.columns["conversation"], prepared.lexicon.tokenizer)}
 
     def make_sample(self, text: str) -> Sample:
         return {"messages": [say(USER, text)]}
@@ -217,13 +227,13 @@ class InstructionTask(Task[AnswerBatch]):
 
     def order(self, epoch: int) -> Iterator[tuple[list[list[Span]], float]]:
         chance = Random(f"{self.seed}/{epoch}")
-        return full_rows(self.columns["tokens"], self.spec.context, self.rows, chance, extra=-1, whole=True)
+        return full_rows(self.columns["conversation"], self.spec.context, self.rows, chance, extra=-1, whole=True)
 
     def make_batch(self, rows: list[list[Span]], chance: Random) -> AnswerBatch:
         return pack_transcripts([[self._recall(piece.document) for piece in row] for row in rows], self.tokenizer.pad)
 
     def _recall(self, number: int) -> Transcript:
-        tokens, learned = (list(map(int, self.columns[name][number])) for name in ("tokens", "learned"))
+        tokens, learned = (list(map(int, self.columns[name][number])) for name in ("conversation", "learned"))
         return Transcript(tokens, list(map(bool, learned)))
 
     def size(self, batch: AnswerBatch) -> int:

@@ -159,8 +159,15 @@ def test_it_is_cut_where_that_is_wished(tmp_path: Path) -> None:
     prepared = make_ready(tmp_path, spec, talks)
     assert prepared.facts["samples"]["train"] == 2  # nothing of the third's answer is left
     assert "no answer in its first 40 tokens" in (tmp_path / "data" / "rejected.txt").read_text(encoding="utf-8")
-    assert max(len(prepared.columns["tokens"][n]) for n in range(2)) == 41
+    assert max(len(prepared.columns["conversation"][n]) for n in range(2)) == 41
     spec.build(prepared, BatchSpec(), 0).measure(small("gpt2", len(prepared.lexicon.tokenizer)), lambda: None)
+
+
+def test_what_a_format_has_no_place_for_is_left_out_and_told(tmp_path: Path) -> None:
+    prepared = make_ready(tmp_path, InstructionTaskSpec(format="gemma", context=80))
+    assert prepared.facts["samples"]["train"] == len(TALKS) - 1
+    report = (tmp_path / "data" / "rejected.txt").read_text(encoding="utf-8")
+    assert "talks.jsonl:2: no place in the format: gemma has none for what the system says" in report
 
 
 def test_formats_are_known_by_name_and_models_must_write() -> None:
@@ -265,3 +272,30 @@ def test_every_format_works_with_tokens_that_are_learned_here(name: str) -> None
         assert tokenizer.decode([answer])[0].strip() == "cab"
         assert answer[-1] == (tokenizer.end if not form.end else tokenizer.engine.token_to_id(form.end))
         assert F.one_hot(torch.tensor(script.tokens), len(tokenizer)).sum() == len(script.tokens)
+
+
+@pytest.mark.parametrize("form", ["turns", "chatml"])
+def test_it_goes_on_from_a_model_of_others(tmp_path: Path, form: str) -> None:
+    pytest.importorskip("transformers")
+    from tests.decode.test_generation import saved
+
+    folder, place = tmp_path / "origin", tmp_path / "run"
+    folder.mkdir()
+    saved(folder, "llama")
+    write(tmp_path, [[("user", f"w{n} w5"), ("assistant", f"w5 w{n}")] for n in range(4, 9)])
+    tree = {
+        "task": {"kind": "instruction", "context": 24, "format": form},
+        "corpus": {"kind": "files", "train": "talks.jsonl"},
+        "data": str(tmp_path),
+        "start": str(folder),
+        "train": {"steps": 2, "evaluate": 0},
+        "device": "cpu",
+        "out": str(place),
+    }
+    train(Document(tree))
+    writer = load(place, kind=Writer)
+    assert writer.format == find_format(form)
+    assert writer.write("w5 w6", max_tokens=3, sample=False)[0].text is not None
+    if form == "chatml":
+        asked = writer.tokenizer.pieces(writer.encode("w5"))
+        assert asked.count("<|im_start|>") == 2 and asked.count("<|im_end|>") == 1

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 import torch
 
 import regard
-from regard.data.dialogue import FORMATS, Transcript, decode_answers, encode_answer, encode_dialogue, encode_prompt
+from regard.data.dialogue import (
+    FORMATS,
+    FormatName,
+    Transcript,
+    decode_answers,
+    encode_answer,
+    encode_dialogue,
+    encode_prompt,
+)
 from regard.data.tokenizer import TokenizerSpec
 from regard.tasks.likelihood import AnswerBatch, find_logs
 
@@ -16,6 +26,11 @@ TALK = [
     {"role": "assistant", "content": "A model."},
     {"role": "user", "content": "Since when?"},
 ]
+
+
+def test_every_format_can_be_named_in_a_run_file() -> None:
+    assert get_args(FormatName) == tuple(FORMATS)
+    assert all(form.name == name and form.meaning for name, form in FORMATS.items())
 
 
 @pytest.mark.parametrize("name", FORMATS)
