@@ -118,6 +118,10 @@ class TaskSpec(Spec):
         """How many tokens of a sample count against the most that there may be."""
         return max(len(numbers) for numbers in row.values())
 
+    def find_fault(self, row: Row) -> str:
+        """Why a sample can't be used, though there is a place for each of its tokens; nothing where it can."""
+        return ""
+
     def places(self, row: Row) -> Mapping[str, int]:
         """How many positions a sample takes of an encoder and of a decoder; here of the one that there is."""
         return dict.fromkeys(("encoder", "decoder"), self.count_tokens(row))
