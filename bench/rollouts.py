@@ -6,8 +6,10 @@ after about `MEAN` tokens, as they do in training, so rows leave one by one; bot
 
 from __future__ import annotations
 
+import copy
 import math
 import time
+from collections.abc import Sequence
 from random import Random
 
 import torch
@@ -19,6 +21,7 @@ from regard.tasks.rollout import Sampling, draw_answers
 
 PROMPTS, SAMPLES, MEAN, MOST, TURNS, BAR = 32, 4, 16, 48, 3, 5.0
 VOCABULARY, END = 512, 3
+HOW = Sampling(END, 0, MOST)
 MODELS = {
     "attention": ("gpt2", {"width": 128, "depth": 4, "heads": 4, "context": 128}),
     "lstm": ("lstm", {"width": 128, "depth": 2}),
@@ -35,7 +38,16 @@ def make(name: str) -> Model:
     model = spec.replace(head=spec.head.replace(bias=True)).build()
     with torch.no_grad():
         model.state_dict()["head.bias"][END] = math.log(VOCABULARY / (MEAN - 1))
-    return model.double()  # so that neither way rounds a draw to another token
+    return model
+
+
+def draw_together(model: Model, prompts: Sequence[Sequence[int]], seeds: Sequence[int]) -> list[list[int]]:
+    return draw_answers(model, prompts, seeds, HOW, SAMPLES)
+
+
+def draw_alone(model: Model, prompts: Sequence[Sequence[int]], seeds: Sequence[int]) -> list[list[int]]:
+    pairs = ((prompts[row // SAMPLES], seed) for row, seed in enumerate(seeds))
+    return [answer for prompt, seed in pairs for answer in draw_answers(model, [prompt], [seed], HOW)]
 
 
 def measure(name: str) -> tuple[dict[str, float], int]:
@@ -43,20 +55,20 @@ def measure(name: str) -> tuple[dict[str, float], int]:
     model, chance = make(name), Random(7)
     prompts = [[2, *(chance.randrange(5, VOCABULARY) for _ in range(chance.randint(3, 24)))] for _ in range(PROMPTS)]
     seeds = [chance.getrandbits(62) for _ in range(PROMPTS * SAMPLES)]
-    how = Sampling(END, 0, MOST)
-    best, drawn = {"together": float("inf"), "one prompt at a time": float("inf")}, dict[str, list[list[int]]]()
+    # in double precision, so that no draw is rounded to another token, both draw the very same answers
+    precise = copy.deepcopy(model).double()
+    drawn = draw_together(precise, prompts, seeds)
+    assert drawn == draw_alone(precise, prompts, seeds), "both ways must draw the same answers"
+    best = dict.fromkeys(WAYS, float("inf"))
     for _ in range(TURNS):
-        started = time.perf_counter()
-        drawn["together"] = draw_answers(model, prompts, seeds, how, SAMPLES)
-        best["together"] = min(best["together"], time.perf_counter() - started)
-        started = time.perf_counter()
-        pairs = ((prompt, seeds[n * SAMPLES : (n + 1) * SAMPLES]) for n, prompt in enumerate(prompts))
-        drawn["alone"] = [
-            answer for prompt, own in pairs for seed in own for answer in draw_answers(model, [prompt], [seed], how)
-        ]
-        best["one prompt at a time"] = min(best["one prompt at a time"], time.perf_counter() - started)
-    assert drawn["together"] == drawn["alone"], "both ways must draw the same answers"
-    return best, sum(map(len, drawn["together"]))
+        for way, draw in WAYS.items():
+            started = time.perf_counter()
+            draw(model, prompts, seeds)
+            best[way] = min(best[way], time.perf_counter() - started)
+    return best, sum(map(len, drawn))
+
+
+WAYS = {"together": draw_together, "one prompt at a time": draw_alone}
 
 
 def main() -> None:

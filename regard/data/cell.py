@@ -10,7 +10,7 @@ from pydantic import model_validator
 
 from regard.core.spec import Size
 from regard.data.encoding import UTF8, Encoding
-from regard.data.header import refuse_names, spell_settings
+from regard.data.header import WORD, refuse_names, spell_settings
 from regard.data.lines import LONGEST
 from regard.data.log import Log
 from regard.data.sample import Form, FormSpec
@@ -73,8 +73,8 @@ class CellReader(TableReader):
     def names_fields(self, row: SheetRow, form: Form) -> bool:
         """Whether a line has the very names that are looked for: that is a header, and no sample."""
         cells = {str(cell).strip() for cell in row.cells or ()}
-        if parts := FormSpec.parse(form).parts:
-            return bool(cells) and cells <= {*parts} and bool(find_columns(form, sorted(cells), self.told()))
+        if FormSpec.parse(form).parts:  # there are many names for them
+            return all(map(WORD.fullmatch, cells)) and bool(find_columns(form, sorted(cells), {}))
         return not self.told() and len(FormSpec.parse(form).holds) > 1 and cells >= set(FormSpec.parse(form).holds)
 
     def doubt_divider(self, first: Sequence[SheetRow], form: Form, table: Sheet) -> None:

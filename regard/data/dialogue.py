@@ -165,19 +165,32 @@ def spell_dialogue(messages: Sequence[Message], form: ChatFormat) -> str:
 
 def encode_dialogue(messages: Sequence[Message], form: ChatFormat, tokenizer: Tokenizer) -> Transcript:
     """A whole conversation, from the token that begins a text on."""
-    script = Transcript()
-    script.add([tokenizer.begin], False)
-    for number, message in enumerate(messages):
-        frame = form.frame(message["role"])
-        script.add(_obey(frame.before, form, tokenizer), False)
-        if message["role"] == ASSISTANT:
-            script.add(encode_answer(message["content"], form, tokenizer), True)
-            if number + 1 < len(messages):  # a last answer ends the text
-                script.add(_obey(frame.after, form, tokenizer), False)
-        else:
-            script.add(tokenizer.encode([frame.lead + message["content"]])[0], False)
-            script.add(_obey(frame.after, form, tokenizer), False)
-    return script
+    return encode_dialogues([messages], form, tokenizer)[0]
+
+
+def encode_dialogues(talks: Sequence[Sequence[Message]], form: ChatFormat, tokenizer: Tokenizer) -> list[Transcript]:
+    """Whole conversations. All that they say is cut into tokens at once, which is several times as fast."""
+    roles = dict.fromkeys(message["role"] for talk in talks for message in talk)
+    # a lead belongs to the first word, so where there is no word there is none
+    said = [
+        form.frame(message["role"]).lead + message["content"] if message["content"] else ""
+        for talk in talks
+        for message in talk
+    ]
+    before = {role: _obey(form.frame(role).before, form, tokenizer) for role in roles}
+    after = {role: _obey(form.frame(role).after, form, tokenizer) for role in roles}
+    rows, end, scripts = iter(tokenizer.encode(said)), find_end(form, tokenizer), list[Transcript]()
+    for talk in talks:
+        script = Transcript()
+        script.add([tokenizer.begin], False)
+        for number, message in enumerate(talk, 1):
+            role, answers = message["role"], message["role"] == ASSISTANT
+            script.add(before[role], False)
+            script.add([*next(rows), end] if answers else next(rows), answers)
+            if number < len(talk) or not answers:  # a last answer ends the text
+                script.add(after[role], False)
+        scripts.append(script)
+    return scripts
 
 
 def encode_prompt(messages: Sequence[Message], form: ChatFormat, tokenizer: Tokenizer) -> list[int]:

@@ -100,12 +100,12 @@ def _transcribe_conversation(cells: Cells) -> Sample:
 
 
 def _transcribe_prompt(cells: Cells) -> Sample:
-    prompt, answer = read_prompt(cells), cells.get("answer")
+    prompt, answer = read_prompt(cells), cells.get("answer")  # which a row may be without
     if prompt and prompt[-1]["role"] == ASSISTANT:
         *prompt, last = prompt
         answer = last["content"]  # what was said there is what would be right
     check_messages(prompt)
-    return {"prompt": prompt, **({} if answer is None else {"answer": read_text(answer, "answer", loose=True)})}
+    return {"prompt": prompt, **({} if answer in (None, "") else {"answer": read_text(answer, "answer", loose=True)})}
 
 
 def _transcribe_preference(cells: Cells) -> Sample:

@@ -106,7 +106,7 @@ class Stream(Request):
     def __init__(
         self, writer: Writer, prompt: list[int], settings: Search, stops: Sequence[str], samples: int, slide: bool
     ) -> None:
-        self.writer, self.slide, self.prompt = writer, slide, prompt
+        self.writer, self.slide, self.prompt, self.ends = writer, slide, prompt, writer.ends
         told = writer.generation
         least, most = told.minimum(len(self.prompt)), told.most(len(self.prompt))
         most = max(MOST, least) if most is None else most
@@ -119,7 +119,7 @@ class Stream(Request):
         filters = [chosen.build(writer.tokenizer) for chosen in settings.filters]
         demands = Demands(never=never, banned=told.banned, not_first=told.not_first, filters=filters)
         limits = [self.maximum + 1] * samples
-        super().__init__(range(samples), rules(settings, demands, limits, writer.ends))
+        super().__init__(range(samples), rules(settings, demands, limits, self.ends))
         self.shapes = shapes(settings)
         seeds = [settings.seed * 1_000_003 + row for row in range(samples)]
         self.generators = [torch.Generator().manual_seed(seed) for seed in seeds] if settings.sample else None
@@ -175,7 +175,7 @@ class Stream(Request):
     def _told(self, row: int, token: int, log: float, written: int) -> Piece:
         strand, context = self.strands[row], self.writer.context
         name = self.writer.tokenizer.pieces([token])[0]
-        if token in self.writer.ends:
+        if token in self.ends:
             return Piece(strand.sure(last=True), name, log, "end")
         full = context is not None and not self.slide and len(self.prompt) + written > context
         most = written >= self.maximum

@@ -45,7 +45,6 @@ from regard.tasks.policy import PolicyTaskSpec
 from regard.tasks.preference import PreferenceTaskSpec
 from regard.tasks.rewards.reward import RewardSpec
 from regard.tasks.rollout import draw_answers, rest
-from regard.train.checkpoint import Store
 
 BEST, START = "best of n", "start"
 PROMPTS, POINTS, MOST, LARGEST = 200, 12, 64, 16  # usual numbers: prompts, checkpoints, tokens of an answer, n
@@ -196,7 +195,7 @@ def trace_frontier(
     examiner = make_examiner(first, start, next(iter(graders.values())), most)
     steps = {label: choose_steps(run, points) for label, run in zip(labels, opened, strict=True)}
     with meter.watch("asking checkpoints", 1 + sum(map(len, steps.values()))) as advance:
-        drawn = draw_many(examiner, start.model, samples, largest, advance)
+        drawn = draw_many(examiner, start, samples, largest, advance)
         graded = {name: grade_many(grader, examiner, samples, drawn) for name, grader in graders.items()}
         found = begin_frontier(graded, drawn, ", ".join(Path(file).name for file in data) or str(part))
         for label, run in zip(labels, opened, strict=True):
@@ -220,26 +219,24 @@ def insist_on_policy(noun: str) -> Run:
     return run
 
 
-def insist_on_start(nouns: Sequence[str], runs: Sequence[Run]) -> Pipeline:
+def insist_on_start(nouns: Sequence[str], runs: Sequence[Run]) -> Model:
     """The model that all runs began as; refused where they began as different ones."""
-    first: Pipeline | None = None
-    digests = []
+    starts = list[Model]()
     for noun, run in zip(nouns, runs, strict=True):
-        kept = Store(run.folder / START).latest()
         found = load_beside(run.folder, START)
-        if kept is None or found is None:
+        if not isinstance(found, Pipeline) or not isinstance(found.model, Model):
             raise InputError(f"{noun}: it began from nothing, so there is nothing to be away from", "start: RUN")
-        digests.append(sum_weights(found.model))
-        first = first or found
-        if digests[0] != digests[-1]:
+        starts.append(found.model)
+        if not agree(starts[0], found.model):
             raise InputError(f"{nouns[0]} and {noun} began as different models", "runs with one start")
-    assert first is not None
-    return first
+    return starts[0]
 
 
-def sum_weights(model: Model) -> list[float]:
-    """Sums that differ where weights do; a value that is foreseen is no word, and doesn't count."""
-    return [float(weight.double().abs().sum()) for name, weight in model.state_dict().items() if ".value" not in name]
+def agree(one: Model, other: Model) -> bool:
+    """Whether two models have the same weights, as far as both have them: one may foresee its rewards beside."""
+    first, second = one.state_dict(), other.state_dict()
+    shared = first.keys() & second.keys()
+    return bool(shared) and all(first[name].equal(second[name]) for name in shared)
 
 
 def open_grader(name: str) -> Grader:
@@ -260,16 +257,16 @@ def adopt_reward(noun: str, run: Run) -> dict[str, Grader]:
             f"{noun} learned {task.kind}, which has no reward of its own", "--reward KIND, or --reward RUN"
         )
     judge = load_beside(run.folder, "judge") if task.name_judge() is not None else None
-    return {task.reward.kind: Grader(task.reward, judge)}
+    return {task.reward.kind: Grader(task.reward, judge if isinstance(judge, Pipeline) else None)}
 
 
-def make_examiner(run: Run, start: Pipeline, grader: Grader, most: int | None) -> Examiner:
+def make_examiner(run: Run, start: Model, grader: Grader, most: int | None) -> Examiner:
     """Whoever asks all models: as the first run drew its answers, if it did."""
     task, tokenizer = run.spec.task, run.prepared().lexicon.tokenizer
     own = (task.most, task.temperature, task.cut) if isinstance(task, PolicyTaskSpec) else (MOST, 1.0, 0.0)
     assert isinstance(task, PolicyTaskSpec | PreferenceTaskSpec)
     chat, (usual, temperature, cut) = find_format(task.format), own
-    reference = partial(rest, start.model)
+    reference = partial(rest, start)
     return Examiner(tokenizer, chat, grader.reward, most or usual, temperature, cut, grader.judge, reference)
 
 

@@ -32,7 +32,7 @@ from regard.data.dialogue import (
     FormatName,
     Message,
     Transcript,
-    encode_dialogue,
+    encode_dialogues,
     find_format,
     say,
     spell_dialogue,
@@ -106,13 +106,14 @@ class InstructionTaskSpec(TaskSpec):
         return {"tokens": ColumnSpec(below=len(lexicon.tokenizer)), "learned": ColumnSpec(dtype="uint8", below=2)}
 
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Row]:
-        scripts = [self.transcribe(sample["messages"], lexicon.tokenizer) for sample in samples]
+        scripts = self.transcribe(samples, lexicon.tokenizer)
         return [{"tokens": script.tokens, "learned": list(map(int, script.learned))} for script in scripts]
 
-    def transcribe(self, messages: Sequence[Message], tokenizer: Tokenizer) -> Transcript:
-        """A conversation in tokens, cut if it may be."""
-        script, most = encode_dialogue(messages, self.chat, tokenizer), self.context + 1  # the last one isn't read
-        return Transcript(script.tokens[:most], script.learned[:most]) if self.cut else script
+    def transcribe(self, samples: Sequence[Sample], tokenizer: Tokenizer) -> list[Transcript]:
+        """Conversations in tokens, cut if they may be."""
+        scripts = encode_dialogues([sample["messages"] for sample in samples], self.chat, tokenizer)
+        most = self.context + 1  # the last one isn't read
+        return [Transcript(one.tokens[:most], one.learned[:most]) for one in scripts] if self.cut else scripts
 
     def count_tokens(self, row: Row) -> int:
         return 0  # a row has as many as it is told to, whatever batches take: `find_fault` counts
@@ -144,7 +145,7 @@ class InstructionTaskSpec(TaskSpec):
         self, model: Model, tokenizer: Tokenizer, samples: Sequence[Sample], pulse: Pulse
     ) -> list[AnsweredSample]:
         """What a model makes of every answer in conversations."""
-        scripts = [self.transcribe(sample["messages"], tokenizer) for sample in samples]
+        scripts = self.transcribe(samples, tokenizer)
         for number, (sample, script) in enumerate(zip(samples, scripts, strict=True), 1):
             size, most = len(script.tokens) - 1, None if model.endless else self.context
             if most is not None and size > most:

@@ -11,10 +11,7 @@ than when it was drawn, and the ratio of the two is what the loss is about.
 from __future__ import annotations
 
 import json
-import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -29,7 +26,17 @@ from regard.core.model import Model, ModelSpec
 from regard.core.spec import Positive, Size, Weight
 from regard.data.batches import BatchSpec
 from regard.data.column import ColumnSpec
-from regard.data.dialogue import ChatFormat, encode_prompt, find_end, find_format
+from regard.data.dialogue import (
+    ASSISTANT,
+    USER,
+    ChatFormat,
+    FormatName,
+    encode_prompt,
+    find_end,
+    find_format,
+    say,
+    spell_dialogue,
+)
 from regard.data.lexicon import Lexicon
 from regard.data.log import Unusable
 from regard.data.origin import Origin
@@ -37,18 +44,18 @@ from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.sieve import Row
 from regard.data.tokenizer import Tokenizer
-from regard.decode.generation import Generation
 from regard.decode.pipeline import Pipeline
-from regard.decode.writer import USUAL, Writer
+from regard.decode.writer import Writer
 from regard.errors import CheckpointError, SpecError
 from regard.tasks.captioning import spread_out
 from regard.tasks.examiner import Examiner, measure_policy
 from regard.tasks.example import Example
 from regard.tasks.method import MethodSpec, Ppo, share_out
 from regard.tasks.mixture import MixedText, Mixture
-from regard.tasks.rewards.reward import RewardSpec, tell_prompt
-from regard.tasks.rollout import Round, appraise, divide_rows, draw_answers, rest
-from regard.tasks.task import Beside, Pulse, Reference, Task, TaskSpec, one_stack
+from regard.tasks.pairwise import check_roles, show_prompt
+from regard.tasks.rewards.reward import RewardSpec
+from regard.tasks.rollout import Round, RoundLog, appraise, divide_rows, draw_answers, rest
+from regard.tasks.task import Beside, Place, Pulse, Reference, Task, TaskSpec, one_stack
 
 
 class PolicyTaskSpec(TaskSpec):
@@ -59,7 +66,7 @@ class PolicyTaskSpec(TaskSpec):
     roles: ClassVar[tuple[str, str, str]] = ("prompt", "right answer", "answer")
     measures: ClassVar[Mapping[str, bool]] = {"reward": True, "greedy_reward": True, "kl": False}
     kind: Literal["policy"] = "policy"
-    format: str = "turns"
+    format: FormatName = "turns"
     """Conversations are written down for the model in this format."""
     reward: RewardSpec
     """What answers are rewarded for."""
@@ -81,6 +88,10 @@ class PolicyTaskSpec(TaskSpec):
     """This text is learned beside, so that nothing is unlearned that no reward asks for (InstructGPT's PPO-ptx)."""
     validation: Size = 200
     """While training goes on, at most this many prompts of the validation part are answered."""
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        return self.chat.controls
 
     @property
     def closing(self) -> tuple[Literal["end", "separator"], ...]:
@@ -120,14 +131,15 @@ class PolicyTaskSpec(TaskSpec):
         return model if head == model.head else model.replace(head=head)
 
     def receive(self, sample: Sample) -> Sample:
+        check_roles(sample["prompt"], self.chat)
         for name in self.reward.needs:
             if name not in sample:
                 raise Unusable(f"no {name}, and the reward {self.reward.kind} asks for it")
         return sample
 
     def texts(self, sample: Sample) -> Sequence[str]:
-        said = [message["content"] for message in sample["prompt"]]
-        return [*said, sample["answer"]] if "answer" in sample else said
+        answer = [say(ASSISTANT, sample["answer"])] if "answer" in sample else []
+        return (spell_dialogue([*sample["prompt"], *answer], self.chat),)
 
     def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
         return {"prompt": ColumnSpec(below=len(lexicon.tokenizer)), "sample": ColumnSpec(dtype="uint8")}
@@ -155,7 +167,7 @@ class PolicyTaskSpec(TaskSpec):
         return Writer
 
     def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> Writer:
-        return Writer(network, lexicon.tokenizer, network.limit, lexicon.foreign, USUAL, Generation())
+        return Writer(network, lexicon.tokenizer, network.limit, lexicon.foreign, format=self.chat)
 
     def make_examiner(self, tokenizer: Tokenizer, beside: Beside, reference: Reference | None) -> Examiner:
         judge = beside("judge") if self.name_judge() is not None else None
@@ -172,7 +184,7 @@ class PolicyTaskSpec(TaskSpec):
         return measure_policy(self.examine(pipeline), pipeline.model, samples, pulse)
 
     def make_sample(self, text: str) -> Sample:
-        return {"prompt": [{"role": "user", "content": text}]}
+        return {"prompt": [say(USER, text)]}
 
     def demonstrate(self, pipeline: Writer, samples: Sequence[Sample]) -> list[Example]:
         """The likeliest answer to each prompt, and its reward where the sample has all that the reward asks."""
@@ -183,7 +195,7 @@ class PolicyTaskSpec(TaskSpec):
         rewards = dict(zip(some, examiner.grade([samples[n] for n in some], [answers[n] for n in some]), strict=True))
         return [
             Example(
-                (tell_prompt(sample["prompt"]),),
+                (show_prompt(sample["prompt"]),),
                 (sample["answer"],) if "answer" in sample else (),
                 (examiner.read([sample], [answer])[0],),
                 note=f"reward {rewards[n]:.2f}" if n in rewards else "",
@@ -235,7 +247,7 @@ class PolicyTask(Task[PolicyBatch]):
         self.round: Round | None = None
         self.text: MixedText | None = None
         self.examiner: Examiner | None = None  # there is one once training begins
-        self.heard = Heard()
+        self.heard = RoundLog()
         fewest = len(prepared) // self.count_rounds() * spec.samples
         if fewest < spec.minibatches:
             told = f"task.minibatches: {spec.minibatches}, and a round has {fewest} answers"
@@ -245,6 +257,13 @@ class PolicyTask(Task[PolicyBatch]):
         """How many rounds see every prompt once, all of like size."""
         rows = self.plan.rows or 1
         return -(-len(self.prepared) // rows)
+
+    def batches(
+        self, epoch: int, position: int, rank: int = 0, ranks: int = 1
+    ) -> Generator[Place[PolicyBatch], None, None]:
+        if ranks > 1:
+            raise SpecError(f"task policy: one process draws the answers of a round, and here are {ranks}", "one alone")
+        return super().batches(epoch, position, rank, ranks)
 
     def order(self, epoch: int) -> Iterator[tuple[Stage, float]]:
         rounds, spec = self.count_rounds(), self.spec
@@ -360,39 +379,3 @@ class PolicyTask(Task[PolicyBatch]):
     def measure(self, model: Model, pulse: Pulse) -> Mapping[str, Any]:
         assert self.examiner is not None
         return measure_policy(self.examiner, model, spread_out(self.validation, self.spec.validation), pulse)
-
-
-@dataclass
-class Heard:
-    """What the journal is told: of the round, and of the batches since the last step."""
-
-    figures: dict[str, float] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    began: dict[str, float] = field(default_factory=dict)
-    clipped: int = 0
-    tokens: int = 0
-
-    def start(self, part: str) -> None:
-        self.began[part] = time.perf_counter()
-
-    def stop(self, part: str) -> None:
-        self.seconds[part] += time.perf_counter() - self.began.pop(part)
-
-    @contextmanager
-    def time(self, part: str) -> Iterator[None]:
-        """Note how long it takes."""
-        self.start(part)
-        yield
-        self.stop(part)
-
-    def count_clipped(self, clipped: Tensor) -> None:
-        self.clipped += int(clipped.sum())
-        self.tokens += clipped.numel()
-
-    def tell(self) -> dict[str, float]:
-        """All of it; what was heard of batches is forgotten."""
-        seconds = {f"{part}_seconds": self.seconds[part] for part in ("rollout", "reward", "update")}
-        found = {**self.figures, "clipped": self.clipped / max(1, self.tokens), **seconds}
-        self.clipped = self.tokens = 0
-        self.seconds.clear()
-        return found

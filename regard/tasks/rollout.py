@@ -7,6 +7,8 @@ moment, and all of it can be saved in the middle.
 
 from __future__ import annotations
 
+import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -168,3 +170,39 @@ def divide_rows(count: int, parts: int, chance: Random) -> list[list[int]]:
     order = list(range(count))
     chance.shuffle(order)
     return [order[count * part // parts : count * (part + 1) // parts] for part in range(parts)]
+
+
+@dataclass
+class RoundLog:
+    """What the journal is told: of the round, and of the batches since the last step."""
+
+    figures: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    began: dict[str, float] = field(default_factory=dict)
+    clipped: int = 0
+    tokens: int = 0
+
+    def start(self, part: str) -> None:
+        self.began[part] = time.perf_counter()
+
+    def stop(self, part: str) -> None:
+        self.seconds[part] += time.perf_counter() - self.began.pop(part)
+
+    @contextmanager
+    def time(self, part: str) -> Iterator[None]:
+        """Note how long it takes."""
+        self.start(part)
+        yield
+        self.stop(part)
+
+    def count_clipped(self, clipped: Tensor) -> None:
+        self.clipped += int(clipped.sum())
+        self.tokens += clipped.numel()
+
+    def tell(self) -> dict[str, float]:
+        """All of it; what was heard of batches is forgotten."""
+        seconds = {f"{part}_seconds": self.seconds[part] for part in ("rollout", "reward", "update")}
+        found = {**self.figures, "clipped": self.clipped / max(1, self.tokens), **seconds}
+        self.clipped = self.tokens = 0
+        self.seconds.clear()
+        return found

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-import regard.data.readers  # noqa: F401  enters every reader
+import regard.data.readers
 from regard.data.log import Log
 from regard.data.reader import ReaderSpec, choose_reader
 from regard.data.sample import Form, FormSpec, Sample
 from regard.errors import DataError
 from regard.runs.look import look_at_files
+from tests.cli.test_cli import regard
 
 Turn = dict[str, str]
 
@@ -129,6 +130,12 @@ def test_preferences_in_text_tables(tmp_path: Path, name: str, sign: str, header
     assert samples == [{"prompt": [user("Hi there")], "chosen": "Good one", "rejected": "Bad one"}]
 
 
+def test_a_header_is_known_by_the_usual_names(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,instruction,input,response\n1,Add.,1 and 2,3\n", encoding="utf-8")
+    assert read(tmp_path / "a.csv", "conversations")[0] == [{"messages": [user("Add.\n\n1 and 2"), assistant("3")]}]
+    assert read(tmp_path / "a.csv", "prompts")[0] == [{"prompt": [user("Add.\n\n1 and 2")], "answer": "3"}]
+
+
 def test_columns_may_be_told(tmp_path: Path) -> None:
     path = write(tmp_path, [{"a": "Hi", "b": "Good", "c": "Bad", "messages": "no"}])
     samples, _ = read(path, "preferences", prompt="a", chosen="b", rejected="c")
@@ -212,3 +219,23 @@ def test_conversations_that_begin_alike_stay_on_one_side_of_a_split() -> None:
     form = FormSpec.parse("conversations")
     assert form.identify({"messages": TALK}) == form.identify({"messages": [*TALK[:2], assistant("Other")]})
     assert form.identify({"messages": TALK}) != form.identify({"messages": TALK[1:]})
+
+
+def test_rows_in_python_and_columns_of_arrow_hold_conversations_too(tmp_path: Path) -> None:
+    rows = [{"messages": TALK}, {"messages": TALK[1:3]}]
+    handed = ReaderSpec.parse({"kind": "rows", "rows": rows})
+    expected = [row["messages"] for row in rows]
+    assert [sample["messages"] for sample in handed.read("conversations", Log())] == expected
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    assert [sample["messages"] for sample in read(tmp_path / "a.parquet", "conversations")[0]] == expected
+
+
+def test_a_look_shows_who_says_what_in_eighty_columns(tmp_path: Path) -> None:
+    rows = [{"messages": TALK}, {"messages": [user("Hi"), {"role": "tool", "content": "x"}]}]
+    done = regard("data", str(write(tmp_path, rows)))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("conversations, for the task")
+    assert "messages: system: Be short. user: Hi assistant: Hello" in done.stdout
+    assert "a role that isn't known" in done.stdout and "a.jsonl:2" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Literal
 
+import torch
+from torch import Tensor
+
 from regard.config import Document
+from regard.core.model import Model
 from regard.data.corpus import Generated, Split
 from regard.data.sample import Form, Sample
 from regard.runs.folder import Run
+from regard.tasks.policy import PolicyTask
+from regard.train.listener import Listener, Step
+from regard.train.moment import Moment
 
 LETTERS = "abcd"
 
@@ -59,3 +67,40 @@ def begin(out: Path, **changes: Any) -> Run:
     if "start" in changes:
         del tree["model"]
     return Run.begin(Document(tree))
+
+
+class Steps(Listener):
+    """What the journal was told of each step."""
+
+    def __init__(self) -> None:
+        self.found: list[Step] = []
+
+    def on_step(self, step: Step, moment: Moment) -> None:
+        self.found.append(step)
+
+
+def start_task(run: Run, double: bool = False) -> tuple[PolicyTask, Model]:
+    trainer = run.trainer()
+    if double:
+        trainer.model.double()
+        trainer.first = [weight.double() for weight in trainer.first]
+    task: PolicyTask = trainer.task  # type: ignore[assignment]
+    task.begin(trainer.model, trainer.use_start, lambda: None)
+    return task, trainer.model
+
+
+def find_step(run: Run, parts: int) -> tuple[Tensor, float]:
+    """The gradient of the first pass over a round as one step, and its loss."""
+    task, model = start_task(run, double=True)
+    places = list(islice(task.batches(0, 0), parts))
+    total, lost = sum(task.size(place.batch) for place in places), 0.0
+    for place in places:
+        task.prepare(model, place.batch)
+        loss = task.loss(model, place.batch) / total
+        loss.backward()
+        lost += float(loss.detach())
+        task.settle()
+    found = [
+        torch.zeros(weight.numel()) if weight.grad is None else weight.grad.flatten() for weight in model.parameters()
+    ]
+    return torch.cat(found), lost

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-import shutil
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 import regard
+from regard.config import Document
 from regard.core.model import Model
-from regard.errors import DataError, InputError, PluginError, SpecError
+from regard.errors import DataError, SpecError
 from regard.runs.folder import Run
 from regard.runs.load import load, load_beside
 from regard.runs.verify import verify
-from regard.tasks.policy import PolicyTask
 from regard.tasks.rollout import Round, Sampling, appraise, draw_answers, rest
-from regard.train.listener import Listener, Step
-from regard.train.moment import Moment
-from tests.tasks.prompting import begin
+from tests.tasks.prompting import TREE, Steps, begin, find_step, start_task
 
 MODELS: dict[str, dict[str, Any]] = {
     "attention": {"kind": "gpt2", "width": 16, "depth": 1, "heads": 2, "context": 24, "dropout": 0.1},
@@ -31,16 +27,6 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 HOW = Sampling(end=3, pad=0, most=6)
 PROMPTS = [[2, 5, 6, 7], [2, 9], [2, 4, 4, 4, 4, 8]]
-
-
-class Steps(Listener):
-    """What the journal was told of each step."""
-
-    def __init__(self) -> None:
-        self.found: list[Step] = []
-
-    def on_step(self, step: Step, moment: Moment) -> None:
-        self.found.append(step)
 
 
 def make(kind: str) -> Model:
@@ -81,16 +67,6 @@ def test_the_likeliest_answer_needs_no_seed() -> None:
     assert draw_answers(model, PROMPTS, None, HOW) == draw_answers(model, PROMPTS, None, HOW)
 
 
-def start_task(run: Run, double: bool = False) -> tuple[PolicyTask, Model]:
-    trainer = run.trainer()
-    if double:
-        trainer.model.double()
-        trainer.first = [weight.double() for weight in trainer.first]
-    task: PolicyTask = trainer.task  # type: ignore[assignment]
-    task.begin(trainer.model, trainer.use_start, lambda: None)
-    return task, trainer.model
-
-
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("method", ["ppo", "grpo"])
 def test_the_first_ratio_is_one_to_the_bit(tmp_path: Path, kind: str, method: str) -> None:
@@ -104,23 +80,6 @@ def test_the_first_ratio_is_one_to_the_bit(tmp_path: Path, kind: str, method: st
     assert torch.equal(now.logs, task.round.tensors["logs"][rows])
     assert now.logs.requires_grad
     assert torch.equal(task.round.tensors["reference"], task.round.tensors["logs"])  # it hasn't moved yet
-
-
-def find_step(run: Run, parts: int) -> tuple[Tensor, float]:
-    """The gradient of the first pass over a round as one step, and its loss."""
-    task, model = start_task(run, double=True)
-    places = list(islice(task.batches(0, 0), parts))
-    total, lost = sum(task.size(place.batch) for place in places), 0.0
-    for place in places:
-        task.prepare(model, place.batch)
-        loss = task.loss(model, place.batch) / total
-        loss.backward()
-        lost += float(loss.detach())
-        task.settle()
-    found = [
-        torch.zeros(weight.numel()) if weight.grad is None else weight.grad.flatten() for weight in model.parameters()
-    ]
-    return torch.cat(found), lost
 
 
 @pytest.mark.parametrize("method", ["ppo", "grpo"])
@@ -228,104 +187,8 @@ def test_adapters_are_compared_with_the_model_without_them(tmp_path: Path) -> No
     assert verify(tmp_path / "second", 6).exact
 
 
-def test_a_classifier_judges_and_goes_where_the_run_goes(tmp_path: Path) -> None:
-    tree: dict[str, Any] = {
-        "task": "classification",
-        "corpus": {"kind": "grammaticality", "train": 60, "validation": 4, "test": 0, "level": "first"},
-        "model": {"kind": "bert-tiny", "width": 16, "depth": 1, "heads": 2, "context": 64, "dropout": 0.0},
-        "train": {"steps": 1, "evaluate": 0, "save": 1},
-        "out": str(tmp_path / "judge"),
-    }
-    from regard.config import Document
-
-    Run.begin(Document(tree)).trainer().run()
-    reward = {"kind": "label", "run": str(tmp_path / "judge"), "label": "correct", "whole": True}
-    with pytest.raises(SpecError, match="doesn't know the label 'fine'"):
-        begin(tmp_path / "wrong", task={"reward": {**reward, "label": "fine"}})
-    assert not (tmp_path / "wrong").exists()
-    heard = Steps()
-    begin(tmp_path / "first", train={"steps": 1}).trainer().run()
-    told = {"task": {"reward": reward}, "train": {"steps": 4}, "start": str(tmp_path / "first")}
-    begin(tmp_path / "run", **told).trainer([heard]).run()
-    assert 0 < heard.found[0].costs["reward"] < 1
-    for gone in ("judge", "first"):
-        shutil.rmtree(tmp_path / gone)
-    shutil.move(tmp_path / "run", tmp_path / "elsewhere")
-    assert verify(tmp_path / "elsewhere", 4).exact
-    writer = load(tmp_path / "elsewhere", kind=regard.Writer)
-    assert writer.task is not None
-    found = writer.task.measure(writer, [{"prompt": [{"role": "user", "content": "a"}]}] * 3)  # type: ignore[attr-defined]
-    assert found["count"] == 3 and 0 <= found["kl"] < 1
-    assert Run.open(tmp_path / "elsewhere").discard()
-    assert not (tmp_path / "elsewhere").exists()
-
-
-def test_text_is_learned_beside_rewards(tmp_path: Path) -> None:
-    """Without rewards to learn from, the loss of the text is what there is; cutting a round changes none of it."""
-    from regard.config import Document
-    from tests.tasks.prompting import TREE
-
-    (tmp_path / "text").mkdir()
-    for split in ("train", "validation"):
-        (tmp_path / f"text/{split}.txt").write_text("abcd dcba abba\n\n" * 20)
-    told: dict[str, Any] = {name: TREE[name] for name in ("model", "tokenizer", "train")}
-    corpus = {"kind": "files", "train": "train.txt", "validation": "validation.txt"}
-    tree = {**told, "task": {"kind": "language", "context": 16}, "corpus": corpus, "data": str(tmp_path / "text")}
-    Run.begin(Document(tree | {"out": str(tmp_path / "language")})).trainer().run()
-    mixture = {"run": str(tmp_path / "language"), "context": 8, "weight": 2.0}
-    settings = {"mixture": mixture, "method": {"kind": "grpo", "beta": 0.0}, "epochs": 1}
-    found = []
-    for parts in (1, 4):
-        task = {**settings, "minibatches": parts}
-        run = begin(tmp_path / f"{parts}", task=task, start=str(tmp_path / "language"))
-        found.append(find_step(run, parts))
-    torch.testing.assert_close(found[1][0], found[0][0], rtol=0, atol=1e-12)
-    assert 0.5 < found[0][1] < 6  # twice some nats a token
-    shutil.rmtree(tmp_path / "language")
-    assert verify(tmp_path / "4", 3).exact
-    assert Run.open(tmp_path / "4").discard()
-    with pytest.raises(SpecError, match="has no running text"):
-        begin(tmp_path / "none", task={"mixture": {"run": str(tmp_path / "1")}})
-
-
-REWARD = """
-def grade_{name}(prompt, answer, sample):
-    if {failing}:
-        raise ValueError("no such answer")
-    return {value}
-"""
-
-
-def use_reward(folder: Path, name: str, value: str, failing: str = "False") -> dict[str, Any]:
-    path = folder / f"reward_{name}.py"
-    path.write_text(REWARD.format(name=name, value=value, failing=failing))
-    return {"uses": [str(path)], "task": {"reward": {"kind": "function", "name": f"grade_{name}"}}}
-
-
-def test_a_function_of_a_plug_in_rewards(tmp_path: Path) -> None:
-    heard = Steps()
-    told = use_reward(tmp_path, "size", "len(prompt) + len(sample['answer'])")
-    begin(tmp_path / "run", **told, train={"steps": 1}).trainer([heard]).run()
-    assert 2 <= heard.found[0].costs["reward"] <= 5
-
-
-def test_rewards_that_are_no_numbers_are_told_with_prompt_and_answer(tmp_path: Path) -> None:
-    run = begin(tmp_path / "infinite", **use_reward(tmp_path, "infinite", "float('inf')"))
-    with pytest.raises(InputError, match=r"inf isn't finite, for the answer '.*' to the prompt '[abcd]+'"):
-        run.trainer().run()
-    run = begin(tmp_path / "failing", **use_reward(tmp_path, "failing", "0", "True"))
-    with pytest.raises(PluginError, match=r"grade_failing fails for the answer .* ValueError: no such answer"):
-        run.trainer().run()
-    run = begin(tmp_path / "missing", task={"reward": {"kind": "function", "name": "grade_nothing"}})
-    with pytest.raises(PluginError, match="no plug-in that is loaded has a function grade_nothing"):
-        run.trainer().run()
-
-
 def test_a_prompt_that_fills_the_context_is_left_out_and_counted(tmp_path: Path) -> None:
     told: list[str] = []
-    from regard.config import Document
-    from tests.tasks.prompting import TREE
-
     model = {**MODELS["attention"], "context": 6}
     tree = {**TREE, "task": {**TREE["task"], "most": 3}, "model": model, "out": str(tmp_path / "run")}
     run = Run.begin(Document(tree), told.append)
