@@ -518,6 +518,7 @@ def test_the_files_that_contributors_are_sent_to_are_there() -> None:
         "encoder of pictures",
         "filter",
         "metric",
+        "reward",
         "experiment",
         "export target",
     ]
