@@ -15,15 +15,17 @@ from regard.host.machine import give_way
 if TYPE_CHECKING:
     from regard.tasks.reward import Judge
 
+LAYOUT = '{"prompt": "…", "answer": "…"}'
+
 
 @verb("Ask a model")
 @give_way()
 def score(run: RUN, texts: TEXTS = None, files: FILE = None, as_json: JSON = False) -> None:
     """Give the rewards of answers, in their order.
 
-    A line is an answer, or a prompt, a tab and its answer. Or it is JSON: {"prompt": …, "answer": …}, with a text or a
-    list of messages as the prompt; {"prompt": …, "chosen": …, "rejected": …} for two rewards; {"messages": […]}, of
-    which the last one is the answer.
+    A line is an answer, or a prompt, a tab and its answer. Or it is JSON as corpora have it: {"prompt": …,
+    "answer": …}, with a text or a list of messages as the prompt; {"prompt": …, "chosen": …, "rejected": …} for two
+    rewards; {"messages": […]}, of which the last one is the answer.
     """
     source = choose_source(texts, files)
     from regard.runs.load import load_as
@@ -87,26 +89,25 @@ def read_line(line: str) -> JudgedLine:
 
 
 def read_cells(cells: dict[str, Any]) -> JudgedLine:
-    """An object of any of our forms."""
-    if "messages" in cells:
-        messages = cells["messages"]
-        insist_on_messages(messages, "messages")
-        if not messages or messages[-1]["role"] != "assistant":
-            raise InputError("messages: the last one must be the assistant's, which is scored", '"role": "assistant"')
-        return JudgedLine(messages[:-1], [messages[-1]["content"]])
-    names = ("chosen", "rejected") if "chosen" in cells else ("answer",)
-    prompt = cells.get("prompt", "")
-    if not isinstance(prompt, str):
-        insist_on_messages(prompt, "prompt")
-    if missing := next((name for name in names if not isinstance(cells.get(name), str)), None):
-        there = ", ".join(cells) or "none"
-        raise InputError(f"no text: {missing!r}; fields here: {there}", '{"prompt": "…", "answer": "…"}')
-    return JudgedLine(prompt, [cells[name] for name in names])
+    """An object in any layout that readers of conversations and preferences know."""
+    from regard.data.dialogue import ASSISTANT
+    from regard.data.log import Unusable
+    from regard.data.transcription import find_columns, transcribe
 
-
-def insist_on_messages(value: Any, name: str) -> None:
-    """Refuse what isn't a list of messages."""
-    from regard.data.sample import Messages
-
-    if value and not Messages().fits(value):
-        raise InputError(f"{name}: must be {Messages()}", '[{"role": "user", "content": "…"}]')
+    for form in ("preferences", "conversations"):
+        columns = find_columns(form, list(cells), {})
+        if not columns:
+            continue
+        try:
+            sample = transcribe({part: cells[str(name)] for part, name in columns.items()}, form)
+        except Unusable as error:
+            raise InputError(error.message, LAYOUT) from None
+        if form == "preferences":
+            return JudgedLine(sample["prompt"], [sample["chosen"], sample["rejected"]])
+        *prompt, last = sample["messages"]
+        if last["role"] != ASSISTANT:
+            raise InputError("messages: the last one must be the assistant's, which is scored", LAYOUT)
+        return JudgedLine(prompt, [last["content"]])
+    if isinstance(cells.get("answer"), str):
+        return JudgedLine("", [cells["answer"]])
+    raise InputError(f"nothing to score in fields {', '.join(cells) or 'of which there are none'}", LAYOUT)

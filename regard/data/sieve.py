@@ -57,6 +57,9 @@ class Wants(Protocol):
     def count_tokens(self, row: Row) -> int:
         """How many tokens of it count against the most that there may be."""
 
+    def find_fault(self, row: Row) -> str:
+        """Why a sample can't be used, as its tokens tell; nothing where it can."""
+
     def places(self, row: Row) -> Mapping[str, int]:
         """How many positions it takes of an encoder and of a decoder."""
 

@@ -161,6 +161,9 @@ def test_rewards_of_lines_come_in_their_order(judge: Path) -> None:
         json.dumps(pair),
         json.dumps(talk),
         '{"prompt": "cat", "answer": "red dog"}',
+        json.dumps({"conversations": [{"from": "human", "value": "cat"}, {"from": "gpt", "value": "red dog"}]}),
+        json.dumps({side: f"\n\nHuman: cat\n\nAssistant: {pair[side]}" for side in ("chosen", "rejected")}),
+        '{"answer": "please red"}',
     ]
     found = told(typed("".join(f"{line}\n" for line in lines), "score", str(judge), "--json"))
     model = regard.load(judge, kind=Judge)
@@ -171,6 +174,9 @@ def test_rewards_of_lines_come_in_their_order(judge: Path) -> None:
     assert found[2]["rejected"] == pytest.approx(found[4]["reward"], abs=1e-5)
     assert found[2]["margin"] == pytest.approx(found[2]["chosen"] - found[2]["rejected"])
     assert found[3]["reward"] == pytest.approx(found[1]["reward"], abs=1e-5)
+    assert found[5]["reward"] == pytest.approx(found[4]["reward"], abs=1e-5)
+    assert found[6]["margin"] == pytest.approx(found[2]["margin"], abs=1e-5)
+    assert found[7]["reward"] == pytest.approx(found[0]["reward"], abs=1e-5)
     plain = type_regard("score", str(judge), "cat\tplease red")
     reward, *rest = plain.stdout.rstrip("\n").split("\t")
     assert float(reward) == pytest.approx(found[1]["reward"], abs=1e-4) and rest == ["cat", "please red"]
