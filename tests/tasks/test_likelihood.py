@@ -37,7 +37,7 @@ def test_every_format_can_be_named_in_a_run_file() -> None:
 @pytest.mark.parametrize("pieces", ["byte-bpe", "bpe", "character"])
 def test_a_prompt_and_its_answer_are_the_conversation(name: str, pieces: str) -> None:
     form = FORMATS[name]
-    spec = TokenizerSpec(pieces=pieces, vocabulary=400)  # type: ignore[arg-type]
+    spec = TokenizerSpec(pieces=pieces, vocabulary=400)
     known = ["Be kind. Who are you? A model. Since when? User: Human: Assistant: ### \n<|start_of_turn/header_id>"]
     tokenizer = spec.train(known, form.controls)
     talk = [message for message in TALK if message["role"] in form.frames]
