@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-import regard.data.readers
+import regard.data.readers  # noqa: F401  enters every reader
 from regard.data.log import Log
 from regard.data.reader import ReaderSpec, choose_reader
 from regard.data.sample import Form, FormSpec, Sample
 from regard.errors import DataError
 from regard.runs.look import look_at_files
-from tests.cli.test_cli import regard
+from tests.cli.test_cli import regard as call
 
 Turn = dict[str, str]
 
@@ -233,7 +233,7 @@ def test_rows_in_python_and_columns_of_arrow_hold_conversations_too(tmp_path: Pa
 
 def test_a_look_shows_who_says_what_in_eighty_columns(tmp_path: Path) -> None:
     rows = [{"messages": TALK}, {"messages": [user("Hi"), {"role": "tool", "content": "x"}]}]
-    done = regard("data", str(write(tmp_path, rows)))
+    done = call("data", str(write(tmp_path, rows)))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("conversations, for the task")
     assert "messages: system: Be short. user: Hi assistant: Hello" in done.stdout
