@@ -51,9 +51,6 @@ class Wants(Protocol):
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Row]:
         """Each sample as numbers, column by column."""
 
-    def find_fault(self, row: Row) -> str:
-        """Why a sample can't be used, as its tokens tell; nothing where it can."""
-
     def count_tokens(self, row: Row) -> int:
         """How many tokens of it count against the most that there may be."""
 
