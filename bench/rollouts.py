@@ -17,7 +17,7 @@ import torch
 from regard.core.model import Model
 from regard.host.machine import keep_memory
 from regard.models import preset
-from regard.tasks.rollout import Sampling, draw_answers
+from regard.tasks.feedback.rollout import Sampling, draw_answers
 
 PROMPTS, SAMPLES, MEAN, MOST, TURNS, BAR = 32, 4, 16, 48, 3, 5.0
 VOCABULARY, END = 512, 3

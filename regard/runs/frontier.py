@@ -39,12 +39,12 @@ from regard.runs.folder import Run
 from regard.runs.load import load_beside, load_bundle
 from regard.runs.report import label_runs
 from regard.runs.resolve import is_run, split_noun
-from regard.tasks.examiner import ROWS, Examiner
+from regard.tasks.feedback.examiner import ROWS, Examiner
+from regard.tasks.feedback.rollout import draw_answers, rest
 from regard.tasks.measures import Measure, Numbers, ratio
 from regard.tasks.policy import PolicyTaskSpec
 from regard.tasks.preference import PreferenceTaskSpec
 from regard.tasks.rewards.reward import RewardSpec
-from regard.tasks.rollout import draw_answers, rest
 
 BEST, START = "best of n", "start"
 PROMPTS, POINTS, MOST, LARGEST = 200, 12, 64, 16  # usual numbers: prompts, checkpoints, tokens of an answer, n

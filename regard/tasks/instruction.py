@@ -50,7 +50,7 @@ from regard.errors import InputError, SpecError
 from regard.tasks.documents import Span, fits, full_rows
 from regard.tasks.entropy import cross_entropy, pieces
 from regard.tasks.example import Example
-from regard.tasks.likelihood import AnswerBatch
+from regard.tasks.feedback.likelihood import AnswerBatch
 from regard.tasks.measures import Numbers, ratio
 from regard.tasks.scores import SampleScores, count_words, take_time
 from regard.tasks.significance import Statistic

@@ -48,13 +48,13 @@ from regard.decode.pipeline import Pipeline
 from regard.decode.writer import Writer
 from regard.errors import CheckpointError, SpecError
 from regard.tasks.captioning import spread_out
-from regard.tasks.examiner import Examiner, measure_policy
 from regard.tasks.example import Example
-from regard.tasks.method import MethodSpec, Ppo, share_out
-from regard.tasks.mixture import MixedText, Mixture
-from regard.tasks.pairwise import check_roles, show_prompt
+from regard.tasks.feedback.examiner import Examiner, measure_policy
+from regard.tasks.feedback.method import MethodSpec, Ppo, share_out
+from regard.tasks.feedback.mixture import MixedText, Mixture
+from regard.tasks.feedback.pairwise import check_roles, show_prompt
+from regard.tasks.feedback.rollout import Round, RoundLog, appraise, divide_rows, draw_answers, rest
 from regard.tasks.rewards.reward import RewardSpec
-from regard.tasks.rollout import Round, RoundLog, appraise, divide_rows, draw_answers, rest
 from regard.tasks.task import Beside, Place, Pulse, Reference, Task, TaskSpec, one_stack
 
 

@@ -32,10 +32,10 @@ from regard.data.tokenizer import Tokenizer
 from regard.decode.pipeline import Pipeline
 from regard.decode.writer import Writer
 from regard.errors import InputError, SpecError
-from regard.tasks.divergence import measure_divergence
 from regard.tasks.example import Example
-from regard.tasks.likelihood import AnswerBatch, find_logs
-from regard.tasks.margin import (
+from regard.tasks.feedback.divergence import measure_divergence
+from regard.tasks.feedback.likelihood import AnswerBatch, find_logs
+from regard.tasks.feedback.margin import (
     Likelihood,
     PairCost,
     estimate_divergence,
@@ -44,8 +44,7 @@ from regard.tasks.margin import (
     lose_orpo,
     lose_simpo,
 )
-from regard.tasks.measures import Numbers
-from regard.tasks.pairwise import (
+from regard.tasks.feedback.pairwise import (
     AnswerPair,
     PairTask,
     PairTaskSpec,
@@ -56,8 +55,9 @@ from regard.tasks.pairwise import (
     show_prompt,
     silence,
 )
-from regard.tasks.reference import SplitPairs, keep_reference, score_pairs
-from regard.tasks.rollout import Sampling, draw_answers, rest
+from regard.tasks.feedback.reference import SplitPairs, keep_reference, score_pairs
+from regard.tasks.feedback.rollout import Sampling, draw_answers, rest
+from regard.tasks.measures import Numbers
 from regard.tasks.scores import SampleScores, take_time
 from regard.tasks.significance import Statistic
 from regard.tasks.task import Pulse, Reference, one_stack

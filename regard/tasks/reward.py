@@ -33,9 +33,8 @@ from regard.decode.pipeline import Pipeline
 from regard.decode.reading import Reading, Strip
 from regard.errors import InputError
 from regard.tasks.example import Example
-from regard.tasks.margin import lose_bradley_terry
-from regard.tasks.measures import Numbers
-from regard.tasks.pairwise import (
+from regard.tasks.feedback.margin import lose_bradley_terry
+from regard.tasks.feedback.pairwise import (
     AnswerPair,
     PairTask,
     PairTaskSpec,
@@ -47,6 +46,7 @@ from regard.tasks.pairwise import (
     show_prompt,
     tabulate_gaps,
 )
+from regard.tasks.measures import Numbers
 from regard.tasks.scores import SampleScores, take_time
 from regard.tasks.significance import Statistic
 from regard.tasks.task import Pulse, layer_of, one_stack

@@ -13,9 +13,9 @@ from torch import Tensor
 
 import regard
 from regard.core.model import Model
-from regard.tasks.likelihood import find_logs
-from regard.tasks.margin import Likelihood, lose_bradley_terry, lose_dpo, lose_orpo, lose_simpo
-from regard.tasks.pairwise import AnswerPair
+from regard.tasks.feedback.likelihood import find_logs
+from regard.tasks.feedback.margin import Likelihood, lose_bradley_terry, lose_dpo, lose_orpo, lose_simpo
+from regard.tasks.feedback.pairwise import AnswerPair
 from regard.tasks.preference import PreferenceBatch, PreferenceTaskSpec
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # others' deprecations aren't ours

@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.tasks.method import Grpo, MethodSpec, Ppo, share_out
-from regard.tasks.rollout import Appraisal, Round
+from regard.tasks.feedback.method import Grpo, MethodSpec, Ppo, share_out
+from regard.tasks.feedback.rollout import Appraisal, Round
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # others' deprecations aren't ours
 pytest.importorskip("trl", reason="trl isn't installed: pip install regard[trl]")

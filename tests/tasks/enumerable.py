@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.core.model import Model
 from regard.data.dialogue import Transcript
-from regard.tasks.likelihood import AnswerBatch, find_logs
+from regard.tasks.feedback.likelihood import AnswerBatch, find_logs
 
 BEGIN = 0  # what stands before every sequence, and is never written in one
 

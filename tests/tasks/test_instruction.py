@@ -29,8 +29,8 @@ from regard.runs.load import load
 from regard.runs.train import train
 from regard.runs.verify import verify
 from regard.tasks.documents import pack_whole
+from regard.tasks.feedback.likelihood import AnswerBatch
 from regard.tasks.instruction import InstructionTask, InstructionTaskSpec
-from regard.tasks.likelihood import AnswerBatch
 from regard.tasks.task import TaskSpec
 
 KINDS = ("gpt2", "lstm", "mamba-130m")

@@ -15,11 +15,11 @@ from torch import Tensor
 from regard.core.model import Model
 from regard.data.sample import Sample
 from regard.decode.pipeline import Pipeline
-from regard.tasks.advantage import compare_in_groups, estimate_divergence
-from regard.tasks.likelihood import find_logs
+from regard.tasks.feedback.advantage import compare_in_groups, estimate_divergence
+from regard.tasks.feedback.likelihood import find_logs
+from regard.tasks.feedback.rollout import rest
 from regard.tasks.policy import PolicyTask
 from regard.tasks.rewards.reward import Prompt, RewardSpec
-from regard.tasks.rollout import rest
 from regard.train.trainer import Trainer
 from tests.tasks.enumerable import find_divergence, lay_out, list_sequences, score_sequences, tilt
 from tests.tasks.prompting import begin

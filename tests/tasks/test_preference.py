@@ -20,12 +20,12 @@ from regard.data.batches import BatchSpec
 from regard.data.dialogue import Transcript
 from regard.data.prepared import Prepared, discard
 from regard.errors import InputError, SpecError
-from regard.tasks.divergence import measure_divergence
-from regard.tasks.likelihood import AnswerBatch, find_logs
-from regard.tasks.pairwise import AnswerPair
+from regard.tasks.feedback.divergence import measure_divergence
+from regard.tasks.feedback.likelihood import AnswerBatch, find_logs
+from regard.tasks.feedback.pairwise import AnswerPair
+from regard.tasks.feedback.reference import FACTS, digest_weights
+from regard.tasks.feedback.rollout import Sampling
 from regard.tasks.preference import PreferenceBatch, PreferenceTask, PreferenceTaskSpec
-from regard.tasks.reference import FACTS, digest_weights
-from regard.tasks.rollout import Sampling
 from regard.train.adapt import Lora
 from regard.train.optimizer import AdamW
 from regard.train.spec import TrainSpec

@@ -18,7 +18,7 @@ from regard.core.model import Model
 from regard.data.batches import BatchSpec
 from regard.data.prepared import Prepared
 from regard.errors import DataError, InputError, SpecError
-from regard.tasks.pairwise import AnswerPair, measure_accuracy, measure_calibration
+from regard.tasks.feedback.pairwise import AnswerPair, measure_accuracy, measure_calibration
 from regard.tasks.reward import RewardBatch, RewardTask, RewardTaskSpec, group_by_length
 from regard.train.optimizer import AdamW
 from regard.train.schedule import Linear

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.core.spec import Positive, Rate, Size, Spec, Weight
 from regard.errors import SpecError
-from regard.tasks.advantage import (
+from regard.tasks.feedback.advantage import (
     Estimator,
     TokenLoss,
     adapt_weight,
@@ -27,7 +27,7 @@ from regard.tasks.advantage import (
     place_rewards,
     whiten,
 )
-from regard.tasks.rollout import Appraisal, Round
+from regard.tasks.feedback.rollout import Appraisal, Round
 
 Average = Literal["token", "answer", "most"]
 Share = Annotated[float, Field(ge=0, le=1)]

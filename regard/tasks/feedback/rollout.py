@@ -24,7 +24,7 @@ from regard.data.dialogue import Transcript
 from regard.decode.continuation import PromptBatch
 from regard.decode.engine import Engine
 from regard.decode.search import Search
-from regard.tasks.likelihood import AnswerBatch
+from regard.tasks.feedback.likelihood import AnswerBatch
 
 AT_ONCE = 512  # rows that are stepped together: what they remember must fit the memory
 

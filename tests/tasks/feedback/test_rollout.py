@@ -17,7 +17,7 @@ from regard.errors import DataError, SpecError
 from regard.runs.folder import Run
 from regard.runs.load import load, load_beside
 from regard.runs.verify import verify
-from regard.tasks.rollout import Round, Sampling, appraise, draw_answers, rest
+from regard.tasks.feedback.rollout import Round, Sampling, appraise, draw_answers, rest
 from tests.tasks.prompting import TREE, Steps, begin, find_step, start_task
 
 MODELS: dict[str, dict[str, Any]] = {

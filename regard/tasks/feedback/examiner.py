@@ -16,10 +16,10 @@ from regard.data.dialogue import ASSISTANT, ChatFormat, decode_answers, encode_p
 from regard.data.sample import Sample
 from regard.data.tokenizer import Tokenizer
 from regard.decode.pipeline import Pipeline
-from regard.tasks.divergence import diverge
+from regard.tasks.feedback.divergence import diverge
+from regard.tasks.feedback.rollout import Sampling, draw_answers
 from regard.tasks.measures import ratio
 from regard.tasks.rewards.reward import RewardSpec, grade
-from regard.tasks.rollout import Sampling, draw_answers
 from regard.tasks.task import Pulse, Reference
 
 ROWS = 64  # prompts that are answered together

@@ -18,7 +18,7 @@ from regard.data.dialogue import (
     encode_prompt,
 )
 from regard.data.tokenizer import TokenizerSpec
-from regard.tasks.likelihood import AnswerBatch, find_logs
+from regard.tasks.feedback.likelihood import AnswerBatch, find_logs
 
 TALK = [
     {"role": "system", "content": "Be kind."},

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.tasks.margin import (
+from regard.tasks.feedback.margin import (
     Likelihood,
     estimate_divergence,
     find_log_odds,

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.tasks.advantage import (
+from regard.tasks.feedback.advantage import (
     Estimator,
     adapt_weight,
     compare_in_groups,

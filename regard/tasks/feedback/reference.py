@@ -23,8 +23,8 @@ from regard.data.column import Column, ColumnSpec, write_column
 from regard.data.prepared import Prepared, digest, list_file
 from regard.errors import CheckpointError, SpecError
 from regard.host.files import aside, explain_disk_errors, replace
-from regard.tasks.likelihood import AnswerBatch, find_logs
-from regard.tasks.pairwise import AnswerPair
+from regard.tasks.feedback.likelihood import AnswerBatch, find_logs
+from regard.tasks.feedback.pairwise import AnswerPair
 from regard.tasks.reward import group_by_length
 from regard.tasks.task import Pulse, Reference
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import regard
 from regard.core.model import Model
-from regard.tasks.likelihood import find_logs
+from regard.tasks.feedback.likelihood import find_logs
 from regard.tasks.preference import PreferenceTaskSpec
 from tests.tasks.enumerable import find_divergence, lay_out, list_sequences, score_sequences, tilt
 

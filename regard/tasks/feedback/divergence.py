@@ -16,10 +16,10 @@ from torch import Tensor
 
 from regard.core.model import Model
 from regard.data.dialogue import Transcript
-from regard.tasks.likelihood import AnswerBatch
-from regard.tasks.pairwise import average_rows
+from regard.tasks.feedback.likelihood import AnswerBatch
+from regard.tasks.feedback.pairwise import average_rows
+from regard.tasks.feedback.rollout import Sampling, draw_answers, rest
 from regard.tasks.reward import group_by_length
-from regard.tasks.rollout import Sampling, draw_answers, rest
 from regard.tasks.task import Pulse, Reference
 
 TOGETHER = 32  # answers that are drawn together
