@@ -1,1 +1,1 @@
-"""What learning to please is made of: pairs of answers and their losses, answers that are drawn, what they are worth."""
+"""What learning to please is made of: pairs of answers and their losses, answers drawn, and what they are worth."""
