@@ -30,6 +30,9 @@ BUILT_IN: dict[str, dict[str, Any]] = {
     "masking": {"kind": "en-fr", "level": "first", "train": 20_000},
     "language": {"kind": "python-stdlib", "most": 200},
     "instruction": {"kind": "manners", "train": 20_000},
+    "reward": {"kind": "manners", "train": 20_000},
+    "preference": {"kind": "manners", "train": 20_000},
+    "policy": {"kind": "manners", "train": 20_000},
     "classification": {"kind": "grammaticality", "level": "first", "train": 20_000},
     "algorithm": {"kind": "copy", "train": 20_000, "sizes": [1, 10], "test_sizes": [1, 20]},
     "regression": {"kind": "adding", "train": 20_000, "sizes": [20, 40]},
@@ -44,6 +47,9 @@ MODELS = {
     "masking": "bert-tiny",
     "language": "decoder-tiny",
     "instruction": "decoder-tiny",
+    "reward": "decoder-tiny",
+    "preference": "decoder-tiny",
+    "policy": "decoder-tiny",
     "classification": "bert-tiny",
     "algorithm": "decoder-tiny",
     "regression": "gru",
@@ -60,6 +66,8 @@ BEST = {
     "captions": "captioning",
     "pictures": "pixels",
     "conversations": "instruction",
+    "preferences": "preference",
+    "prompts": "policy",
 }
 GENERIC = ("train", "training", "data", "corpus", "input", "text")  # names of files that tell nothing
 CONTEXT = 128  # tokens of a row of running text
@@ -167,9 +175,8 @@ def _draft_task(plan: Plan) -> Any:
     why = plan.reasons
     if has_pictures(plan.look.form):
         return _draft_pictures(plan)
-    if plan.task == "instruction":
-        why["task.context"] = "the longest conversation has about so many; one with more is left out and counted"
-        return {"kind": "instruction", "context": max(CONTEXT, plan.sizes.longest)}
+    if plan.task in ("instruction", "preference", "policy"):
+        return _draft_feedback(plan)
     if plan.task in ("language", "masking"):
         why["task.context"] = "twice as many cost more than twice the time"
         return {"kind": plan.task, "context": CONTEXT}
@@ -180,6 +187,19 @@ def _draft_task(plan: Plan) -> Any:
         why["task.smoothing"] = "a little helps against overconfidence"
         return {"kind": "translation", "smoothing": 0.1}
     return plan.task
+
+
+def _draft_feedback(plan: Plan) -> Any:
+    """A task on conversations, as far as it needs more than its name."""
+    why = plan.reasons
+    if plan.task == "instruction":
+        why["task.context"] = "the longest conversation has about so many; one with more is left out and counted"
+        return {"kind": "instruction", "context": max(CONTEXT, plan.sizes.longest)}
+    if plan.task == "preference":
+        why["task.loss"] = "it needs no model to begin from; with start: RUN, dpo stays near that one"
+        return {"kind": "preference", "loss": "orpo"}
+    why["task.reward"] = "what answers earn: right, judge, label, or a function of your own"
+    return {"kind": "policy", "reward": "manners" if plan.look.tree.get("kind") == "manners" else "right"}
 
 
 def _draft_pictures(plan: Plan) -> Any:
@@ -240,6 +260,9 @@ def _draft_batches(plan: Plan) -> dict[str, Any]:
     if has_pictures(plan.look.form):
         plan.reasons["batches.rows"] = "fewer need less memory"
         return {"rows": ROWS.get(plan.task, 32)}
+    if plan.task == "policy":
+        plan.reasons["batches.rows"] = "prompts that are answered together"
+        return {"rows": 32}
     plan.reasons["batches.tokens"] = "fewer need less memory"
     if plan.look.form == "documents":  # which are cut to the context, however long they are
         return {"tokens": max(min(sizes.batch, 4096), 4 * CONTEXT)}

@@ -55,6 +55,7 @@ from regard.tasks.feedback.mixture import MixedText, Mixture
 from regard.tasks.feedback.pairwise import check_roles, show_prompt
 from regard.tasks.feedback.rollout import Round, RoundLog, appraise, divide_rows, draw_answers, rest
 from regard.tasks.rewards.reward import RewardSpec
+from regard.tasks.rewards.right import RightReward
 from regard.tasks.task import Beside, Place, Pulse, Reference, Task, TaskSpec, one_stack
 
 
@@ -68,8 +69,8 @@ class PolicyTaskSpec(TaskSpec):
     kind: Literal["policy"] = "policy"
     format: FormatName = "turns"
     """Conversations are written down for the model in this format."""
-    reward: RewardSpec
-    """What answers are rewarded for."""
+    reward: RewardSpec = RightReward()
+    """What answers are rewarded for; unless given, for being the one that the sample has."""
     method: MethodSpec = Ppo()
     """How rewards become a loss: ppo, or grpo."""
     samples: Size = 4

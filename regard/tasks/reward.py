@@ -203,6 +203,14 @@ class Judge(Pipeline):
 
     A prompt is a text, which a user says, or a list of messages; an empty text is no prompt at all. Only differences of
     rewards mean something: e to the power of one is by how much likelier the better answer is to be chosen.
+
+    >>> import regard
+    >>> pairs = [{"prompt": "Who?", "chosen": f"It is me, number {n}.", "rejected": "Go away."} for n in range(60)]
+    >>> settings = {"task": "reward", "model": "decoder-tiny", "tokenizer": {"pieces": "word"}, "out": "runs/judge"}
+    >>> _ = regard.fit(settings | {"train": {"steps": 30}}, data=pairs)
+    >>> judge = regard.load("runs/judge", kind=regard.Judge)
+    >>> judge.score("Who?", "It is me, number 7.") > judge.score("Who?", "Go away.")
+    True
     """
 
     usage: ClassVar[str] = 'score {} "…"'

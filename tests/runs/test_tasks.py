@@ -53,6 +53,13 @@ RUNS: dict[str, dict[str, Any]] = {
         "model": DECODER,
         "tokenizer": {"pieces": "word"},
     },
+    "policy": {
+        "task": {"kind": "policy", "reward": "right", "samples": 2, "most": 8, "validation": 4},
+        "corpus": {"kind": "copy", "sizes": [1, 3], "symbols": 3, "train": 60, "validation": 20, "test": 20},
+        "model": DECODER,
+        "tokenizer": {"pieces": "word"},
+        "batches": {"rows": 8},
+    },
     "masking": {"task": {"kind": "masking", "context": 32}, "corpus": FIRST, "model": ENCODER},
     "classification": {
         "task": "classification",
@@ -99,6 +106,7 @@ MEASURES = {
     "instruction": ["loss", "perplexity", "accuracy", "exact", "loss_low"],
     "reward": ["accuracy", "accuracy_low", "loss", "calibration", "margin"],
     "preference": ["loss", "accuracy", "accuracy_low", "margin", "ranking", "nats"],
+    "policy": ["reward", "reward_low", "greedy_reward", "length", "cut"],
     "masking": ["loss", "accuracy"],
     "classification": ["accuracy", "accuracy_low", "macro_f1", "confusion", "labels"],
     "tagging": ["accuracy", "accuracy_high", "macro_f1", "labels"],

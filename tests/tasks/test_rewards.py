@@ -12,6 +12,7 @@ import torch
 
 import regard
 from regard.config import Document
+from regard.core.plugins import LOADED
 from regard.data.corpus import Generated, Split
 from regard.data.sample import Form, Sample
 from regard.errors import InputError, PluginError, SpecError
@@ -127,6 +128,11 @@ def grade_{name}(prompt, answer, sample):
         raise ValueError("no such answer")
     return {value}
 """
+
+
+@pytest.fixture(autouse=True)
+def forget_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LOADED, "plugins", {})
 
 
 def use_reward(folder: Path, name: str, value: str, failing: str = "False") -> dict[str, Any]:

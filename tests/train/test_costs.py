@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +64,17 @@ def batch_of(task: Task[Any]) -> Any:
         places.close()
 
 
+def get_ready(task: Task[Any], model: Model, batch: Any) -> None:
+    """What whoever trains does before a loss: some tasks let the model draw answers."""
+    task.begin(model, lambda: nullcontext(model), lambda: None)
+    task.prepare(model, batch)
+
+
 @pytest.mark.parametrize("name", sorted(TaskSpec.kinds))
 def test_every_task_pays_for_an_uneven_use_of_experts(name: str, tmp_path: Path) -> None:
     model, task = learned(name, tmp_path, "loss")
     batch, costs = batch_of(task), Costs(model, task.costs)
+    get_ready(task, model, batch)
     torch.manual_seed(1)
     with costs.watch():
         free = task.loss(model, batch)
@@ -90,6 +98,7 @@ def test_every_task_steers_experts_that_have_no_loss_after_the_gradient(
         if stack is not None:
             stack.recompute = recompute
     batch, costs = batch_of(task), Costs(model, task.costs)
+    get_ready(task, model, batch)
     with costs.watch():
         loss = task.loss(model, batch)
     loss = costs.charge(loss, task.size(batch))
