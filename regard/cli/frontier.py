@@ -90,7 +90,7 @@ def show(found: Frontier) -> None:
         drawn.add_column(name, no_wrap=True)
     for name in ("KL, nats", *found.rewards, "tokens"):
         drawn.add_column(name, justify="right")
-    for one in (found.start, *(one for policy in found.policies for one in found.curve(policy))):
+    for one in (found.start, *found.stands):
         earned = [f"{value.value:.3f} ±{(value.high - value.low) / 2:.2g}" for value in one.rewards.values()]
         drawn.add_row(one.policy, one.point, f"{one.kl.value:.2f}", *earned, format_number(round(one.length, 1)))
     console.print(f"{found.prompts:,} prompts of {found.data}\n")

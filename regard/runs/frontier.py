@@ -88,7 +88,7 @@ class Frontier:
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each point, as CSV and JSON have it."""
-        return [self.start.row(), *(one.row() for policy in self.policies for one in self.curve(policy))]
+        return [self.start.row(), *(one.row() for one in self.stands)]
 
     def as_json(self) -> dict[str, Any]:
         told = {"data": self.data, "prompts": self.prompts, "spread": dict(self.spread), "points": self.rows()}
@@ -187,7 +187,7 @@ def trace_frontier(
     opened = [insist_on_policy(noun) for noun in nouns]
     labels, first = label_runs(nouns), opened[0]
     start = insist_on_start(nouns, opened)
-    graders = {name: open_grader(name) for name in rewards} or adopt_reward(nouns[0], first)
+    graders = {label_reward(name): open_grader(name) for name in rewards} or adopt_reward(nouns[0], first)
     part = None if data else check_split(split) or choose_split(first)
     samples = read_samples(first, first.spec.task, data, part)[:prompts]
     if len(samples) < 2:
@@ -237,6 +237,11 @@ def agree(one: Model, other: Model) -> bool:
     first, second = one.state_dict(), other.state_dict()
     shared = first.keys() & second.keys()
     return bool(shared) and all(first[name].equal(second[name]) for name in shared)
+
+
+def label_reward(name: str) -> str:
+    """What a reward is called in tables: a run by its folder's name."""
+    return Path(name).name if is_run(Path(name)) else name
 
 
 def open_grader(name: str) -> Grader:
