@@ -42,7 +42,7 @@ def frontier(
         list[str] | None, typer.Option(metavar="FILE", help="Prompts. [those that the first run kept]")
     ] = None,
     split: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A part that the first run kept. [test, if there is one]")
+        str | None, typer.Option(metavar="NAME", help="A part that the first run kept. [validation, if there is one]")
     ] = None,
     prompts: Annotated[int, typer.Option(metavar="N", help="So many prompts are answered.", min=2)] = 200,
     points: Annotated[int, typer.Option(metavar="N", help="At most so many checkpoints of each run.", min=1)] = 12,

@@ -25,10 +25,11 @@ import numpy as np
 import yaml
 
 from regard.core.model import Model
+from regard.data.corpus import Split
 from regard.data.dialogue import find_format
 from regard.data.sample import Sample
 from regard.decode.pipeline import Pipeline
-from regard.errors import InputError
+from regard.errors import InputError, SpecError
 from regard.host.meter import SILENT, Advance, Meter
 from regard.host.output import put
 from regard.lens.page import Figure, clean, make_page
@@ -180,6 +181,7 @@ def trace_frontier(
 
     `rewards`: kinds, settings or runs that judge; the first is what matters, and the last chooses the best of n. Unless
     given, it is what the first run was trained on. `largest`: the most answers of the start that are chosen among.
+    Whoever looks at a curve chooses a checkpoint, so prompts are those kept for validation unless told otherwise.
     """
     nouns = [str(run) for run in runs]
     for noun in nouns:
@@ -187,8 +189,8 @@ def trace_frontier(
     opened = [insist_on_policy(noun) for noun in nouns]
     labels, first = label_runs(nouns), opened[0]
     start = insist_on_start(nouns, opened)
-    graders = {label_reward(name): open_grader(name) for name in rewards} or adopt_reward(nouns[0], first)
-    part = None if data else check_split(split) or choose_split(first)
+    graders = open_graders(rewards) or adopt_reward(nouns[0], first)
+    part = None if data else check_split(split) or choose_part(first)
     samples = read_samples(first, first.spec.task, data, part)[:prompts]
     if len(samples) < 2:
         raise InputError(f"there are {len(samples)} prompts, and a mean over so few says nothing", "--data FILE")
@@ -227,9 +229,18 @@ def insist_on_start(nouns: Sequence[str], runs: Sequence[Run]) -> Model:
         if not isinstance(found, Pipeline) or not isinstance(found.model, Model):
             raise InputError(f"{noun}: it began from nothing, so there is nothing to be away from", "start: RUN")
         starts.append(found.model)
+        if find_chat(run) != find_chat(runs[0]):
+            told = f"{nouns[0]} reads conversations as {find_chat(runs[0])}, and {noun} as {find_chat(run)}"
+            raise InputError(told, "runs with one task.format")
         if not agree(starts[0], found.model):
             raise InputError(f"{nouns[0]} and {noun} began as different models", "runs with one start")
     return starts[0]
+
+
+def find_chat(run: Run) -> str:
+    """The format in which a run reads conversations."""
+    assert isinstance(run.spec.task, PolicyTaskSpec | PreferenceTaskSpec)
+    return run.spec.task.format
 
 
 def agree(one: Model, other: Model) -> bool:
@@ -239,14 +250,26 @@ def agree(one: Model, other: Model) -> bool:
     return bool(shared) and all(first[name].equal(second[name]) for name in shared)
 
 
-def label_reward(name: str) -> str:
-    """What a reward is called in tables: a run by its folder's name."""
-    return Path(name).name if is_run(Path(name)) else name
+def choose_part(run: Run) -> Split:
+    """The prompts that settings may be chosen on; what was kept for testing where there are no others."""
+    return "validation" if run.prepared().has("validation") else choose_split(run)
+
+
+def open_graders(rewards: Sequence[str]) -> dict[str, Grader]:
+    """Rewards by what tables call them: a run by its folder's name, unless two have one."""
+    short = [Path(name).name if is_run(Path(name)) else name for name in rewards]
+    labels = short if len(set(short)) == len(short) else rewards
+    if len(set(labels)) < len(labels):
+        raise InputError(f"--reward: one of {', '.join(labels)} is there twice", "each once")
+    return {label: open_grader(name) for label, name in zip(labels, rewards, strict=True)}
 
 
 def open_grader(name: str) -> Grader:
     """A reward by its kind, by its settings, or by the run that judges."""
-    told = {"kind": "judge", "run": name} if is_run(Path(name)) else yaml.safe_load(name)
+    try:
+        told = {"kind": "judge", "run": name} if is_run(Path(name)) else yaml.safe_load(name)
+    except yaml.YAMLError:
+        raise SpecError(f"--reward {name}: settings that can't be read", "--reward '{kind: judge, run: RUN}'") from None
     reward = RewardSpec.parse(told)
     judge = None if reward.judge is None else load_bundle(reward.judge).pipeline()
     if judge is not None:
@@ -269,8 +292,7 @@ def make_examiner(run: Run, start: Model, grader: Grader, most: int | None) -> E
     """Whoever asks all models: as the first run drew its answers, if it did."""
     task, tokenizer = run.spec.task, run.prepared().lexicon.tokenizer
     own = (task.most, task.temperature, task.cut) if isinstance(task, PolicyTaskSpec) else (MOST, 1.0, 0.0)
-    assert isinstance(task, PolicyTaskSpec | PreferenceTaskSpec)
-    chat, (usual, temperature, cut) = find_format(task.format), own
+    chat, (usual, temperature, cut) = find_format(find_chat(run)), own
     reference = partial(rest, start)
     return Examiner(tokenizer, chat, grader.reward, most or usual, temperature, cut, grader.judge, reference)
 

@@ -39,6 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     shared: dict[str, Any] = {"start": start, "batches": {"rows": 8}}
     found = {"begun": start, "ppo": train(place, "ppo", task=policy, **shared)}
     found["grpo"] = train(place, "grpo", task={**policy, "method": "grpo"}, **shared)
+    found["plain"] = train(place, "plain", task={**policy, "format": "plain"}, **shared)
     other = train(place, "other", task=task, model=SMALL, tokenizer={"pieces": "word"}, seed=2)
     found["strange"] = train(place, "strange", task=policy, start=other, batches={"rows": 8})
     return found
@@ -85,6 +86,7 @@ def test_over_optimisation_is_told_where_it_is_seen() -> None:
 
 def test_checkpoints_of_runs_become_curves(runs: dict[str, str], tmp_path: Path) -> None:
     found = trace_frontier([runs["ppo"], runs["grpo"]], prompts=8, largest=4)
+    assert found.data == "validation"  # whoever looks at a curve chooses by it
     assert found.policies == ["ppo", "grpo", "best of n"] and found.rewards == ["right"] and found.prompts == 8
     assert [one.point for one in found.stands if one.policy == "ppo"] == ["step 2", "step 4"]
     assert all(one.kl.value > -1e-5 for one in found.stands) and all(one.length >= 1 for one in found.stands)
@@ -106,6 +108,9 @@ def test_what_has_no_curve_is_refused(runs: dict[str, str]) -> None:
     refuse([runs["begun"]], "learned instruction")
     refuse([runs["ppo"], runs["strange"]], "began as different models")
     refuse([f"{runs['ppo']}@step-2"], "all checkpoints")
+    refuse([runs["ppo"]], "is there twice", rewards=["right", "right"])
+    refuse([runs["ppo"]], "can't be read", rewards=["{kind: right"])
+    refuse([runs["ppo"], runs["plain"]], "ppo reads conversations as turns, and .*plain as plain")
     with pytest.raises(InputError, match="1 prompts"):
         trace_frontier([runs["ppo"]], prompts=1)
 
