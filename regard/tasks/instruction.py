@@ -28,12 +28,9 @@ from regard.data.column import ColumnSpec
 from regard.data.dialogue import (
     ASSISTANT,
     USER,
-    ChatFormat,
-    FormatName,
     Message,
     Transcript,
     encode_dialogues,
-    find_format,
     say,
     spell_dialogue,
 )
@@ -50,17 +47,18 @@ from regard.errors import InputError, SpecError
 from regard.tasks.documents import Span, fits, full_rows
 from regard.tasks.entropy import cross_entropy, pieces
 from regard.tasks.example import Example
+from regard.tasks.feedback.chat import ChatTaskSpec
 from regard.tasks.feedback.likelihood import AnswerBatch
 from regard.tasks.measures import Numbers, ratio
 from regard.tasks.scores import SampleScores, count_words, take_time
 from regard.tasks.significance import Statistic
-from regard.tasks.task import Pulse, Task, TaskSpec, one_stack
+from regard.tasks.task import Pulse, Task, one_stack
 from regard.tasks.window import group_windows
 
 WRITTEN = 60  # tokens that an example is answered by, at most
 
 
-class InstructionTaskSpec(TaskSpec):
+class InstructionTaskSpec(ChatTaskSpec):
     """Learn to answer as the assistant of conversations does."""
 
     form: ClassVar[Form] = "conversations"
@@ -71,21 +69,10 @@ class InstructionTaskSpec(TaskSpec):
     roles: ClassVar[tuple[str, str, str]] = ("conversation", "answer in the corpus", "answer")
     kind: Literal["instruction"] = "instruction"
     writes: ClassVar[bool] = True
-    format: FormatName = "turns"
-    """Conversations are written down for the model in this format."""
     context: Size = 256
     """A row has this many tokens."""
     cut: bool = False
     """A conversation with more tokens than a row is cut at its end; otherwise it is left out and counted."""
-
-    @property
-    def chat(self) -> ChatFormat:
-        """The format itself."""
-        return find_format(self.format)
-
-    @property
-    def special(self) -> tuple[str, ...]:
-        return self.chat.controls
 
     @property
     def closing(self) -> tuple[Literal["end", "separator"], ...]:

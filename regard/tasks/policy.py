@@ -29,11 +29,8 @@ from regard.data.column import ColumnSpec
 from regard.data.dialogue import (
     ASSISTANT,
     USER,
-    ChatFormat,
-    FormatName,
     encode_prompt,
     find_end,
-    find_format,
     say,
     spell_dialogue,
 )
@@ -49,6 +46,7 @@ from regard.decode.writer import Writer
 from regard.errors import CheckpointError, SpecError
 from regard.tasks.captioning import spread_out
 from regard.tasks.example import Example
+from regard.tasks.feedback.chat import ChatTaskSpec
 from regard.tasks.feedback.examiner import Examiner, measure_policy
 from regard.tasks.feedback.method import MethodSpec, Ppo, share_out
 from regard.tasks.feedback.mixture import MixedText, Mixture
@@ -56,10 +54,10 @@ from regard.tasks.feedback.pairwise import check_roles, show_prompt
 from regard.tasks.feedback.rollout import Round, RoundLog, appraise, divide_rows, draw_answers, rest
 from regard.tasks.rewards.reward import RewardSpec
 from regard.tasks.rewards.right import RightReward
-from regard.tasks.task import Beside, Place, Pulse, Reference, Task, TaskSpec, one_stack
+from regard.tasks.task import Beside, Place, Pulse, Reference, Task, one_stack
 
 
-class PolicyTaskSpec(TaskSpec):
+class PolicyTaskSpec(ChatTaskSpec):
     """Learn to answer so that answers are rewarded, and stay near the model that it began as."""
 
     form: ClassVar[Form] = "prompts"
@@ -67,8 +65,6 @@ class PolicyTaskSpec(TaskSpec):
     roles: ClassVar[tuple[str, str, str]] = ("prompt", "right answer", "answer")
     measures: ClassVar[Mapping[str, bool]] = {"reward": True, "greedy_reward": True, "kl": False}
     kind: Literal["policy"] = "policy"
-    format: FormatName = "turns"
-    """Conversations are written down for the model in this format."""
     reward: RewardSpec = RightReward()
     """What answers are rewarded for; unless given, for being the one that the sample has."""
     method: MethodSpec = Ppo()
@@ -91,17 +87,8 @@ class PolicyTaskSpec(TaskSpec):
     """While training goes on, at most this many prompts of the validation part are answered."""
 
     @property
-    def special(self) -> tuple[str, ...]:
-        return self.chat.controls
-
-    @property
     def closing(self) -> tuple[Literal["end", "separator"], ...]:
         return ()  # a prompt is read on from where it stops
-
-    @property
-    def chat(self) -> ChatFormat:
-        """The format in which conversations are written down."""
-        return find_format(self.format)
 
     def name_judge(self) -> str | None:
         return self.reward.judge

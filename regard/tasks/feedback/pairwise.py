@@ -20,12 +20,10 @@ from regard.data.dialogue import (
     ASSISTANT,
     USER,
     ChatFormat,
-    FormatName,
     Message,
     Transcript,
     encode_answer,
     encode_prompt,
-    find_format,
     say,
     spell_dialogue,
 )
@@ -33,8 +31,9 @@ from regard.data.lexicon import Lexicon
 from regard.data.log import Unusable
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import Tokenizer
+from regard.tasks.feedback.chat import ChatTaskSpec
 from regard.tasks.measures import BINS, Measure, Numbers, enclose, resample
-from regard.tasks.task import B, Task, TaskSpec
+from regard.tasks.task import B, Task
 
 LONGEST = 2**31  # no prompt has so many tokens
 NOISE = ("dropout", "stochastic_depth")  # what blurs a model's answers while it is trained
@@ -57,21 +56,10 @@ class AnswerPair:
         return sides[0], sides[1]
 
 
-class PairTaskSpec(TaskSpec):
+class PairTaskSpec(ChatTaskSpec):
     """Learn from pairs of answers."""
 
     form: ClassVar[Form] = "preferences"
-    format: FormatName = "turns"
-    """Conversations are written down for the model in this format."""
-
-    @property
-    def chat(self) -> ChatFormat:
-        """The format itself."""
-        return find_format(self.format)
-
-    @property
-    def special(self) -> tuple[str, ...]:
-        return self.chat.controls
 
     def receive(self, sample: Sample) -> Sample:
         check_roles(sample["prompt"], self.chat)
