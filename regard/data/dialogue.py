@@ -200,10 +200,10 @@ def encode_prompt(messages: Sequence[Message], form: ChatFormat, tokenizer: Toke
     return script.tokens[: len(script.tokens) - len(encode_answer("", form, tokenizer))]
 
 
-def encode_answer(text: str, form: ChatFormat, tokenizer: Tokenizer) -> list[int]:
-    """An answer's tokens and the one that ends it."""
+def encode_answer(text: str, form: ChatFormat, tokenizer: Tokenizer, whole: bool = True) -> list[int]:
+    """An answer's tokens and the one that ends it; one that was cut, and isn't whole, has no end."""
     lead = form.frame(ASSISTANT).lead
-    return [*tokenizer.encode([lead + text if text else ""])[0], find_end(form, tokenizer)]
+    return [*tokenizer.encode([lead + text if text else ""])[0], *([find_end(form, tokenizer)] if whole else [])]
 
 
 def decode_answers(rows: Sequence[Sequence[int]], form: ChatFormat, tokenizer: Tokenizer) -> list[str]:

@@ -213,12 +213,21 @@ class PromptForm(FormSpec):
 
 
 class PreferenceForm(FormSpec):
-    """`margin`: by how much the chosen answer is better, where somebody said so."""
+    """`margin`: by how much the chosen answer is better, if somebody said so; `unfinished`: which of both were cut."""
 
     kind: Literal["preferences"] = "preferences"
     holds: ClassVar[Mapping[str, Field]] = {"prompt": Messages(), "chosen": TEXT, "rejected": TEXT}
-    may_hold: ClassVar[Mapping[str, Field]] = {"margin": NUMBER}
-    parts: ClassVar[tuple[str, ...]] = ("messages", "prompt", "chosen", "rejected", "margin", "system", "context")
+    may_hold: ClassVar[Mapping[str, Field]] = {"margin": NUMBER, "unfinished": TEXTS}
+    parts: ClassVar[tuple[str, ...]] = (
+        "messages",
+        "prompt",
+        "chosen",
+        "rejected",
+        "margin",
+        "unfinished",
+        "system",
+        "context",
+    )
     asks: ClassVar[tuple[str, ...]] = ("prompt",)
     trimmed: ClassVar[bool] = False
 

@@ -36,6 +36,7 @@ USUAL = {
     "chosen": "chosen",
     "rejected": "rejected",
     "margin": "margin",
+    "unfinished": "unfinished",
     "system": "system",
     "context": "input",
 }
@@ -64,7 +65,7 @@ def find_columns(form: Form, names: Sequence[str], told: Mapping[str, Key]) -> d
     }[form]
     if not all(part in found for part in needed):
         return {}
-    also = {"conversations": (), "prompts": ("answer",), "preferences": (asked, "margin")}[form]
+    also = {"conversations": (), "prompts": ("answer",), "preferences": (asked, "margin", "unfinished")}[form]
     # Alpaca's `input` is what an `instruction` speaks of; elsewhere the word may mean anything
     with_context = "context" in told or (asked == "prompt" and found["prompt"] == "instruction")
     wanted = (*needed, *also, "system", *(("context",) if with_context else ()))
@@ -123,7 +124,8 @@ def _transcribe_preference(cells: Cells) -> Sample:
     check_messages(prompt)
     if answers[0] == answers[1]:
         raise Unusable("chosen and rejected are equal")
-    return {"prompt": prompt, "chosen": answers[0], "rejected": answers[1], **_read_margin(cells.get("margin"))}
+    beside = _read_margin(cells.get("margin")) | _read_unfinished(cells.get("unfinished"))
+    return {"prompt": prompt, "chosen": answers[0], "rejected": answers[1], **beside}
 
 
 def _take_answer(rest: Sequence[Message], part: str) -> str:
@@ -149,6 +151,14 @@ def _read_margin(value: Any) -> dict[str, float]:
     if not np.isfinite(margin):
         raise Unusable(f"margin isn't finite: {value!r}")
     return {"margin": margin}
+
+
+def _read_unfinished(value: Any) -> dict[str, list[str]]:
+    names = [] if value is None else list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+    strange = next((name for name in names if name not in ("chosen", "rejected")), None)
+    if strange is not None:
+        raise Unusable(f"unfinished is neither chosen nor rejected: {strange!r:.40}")
+    return {"unfinished": [str(name) for name in names]} if names else {}
 
 
 def count_shared(one: Sequence[Message], other: Sequence[Message]) -> int:
@@ -226,8 +236,8 @@ def change_texts(sample: Sample, change: Callable[[str], str]) -> Sample:
         if isinstance(value, str):
             return change(value)
         if isinstance(value, list):
-            return [say(message["role"], change(message["content"])) for message in value]
-        return value
+            return [walk(part) for part in value]
+        return say(value["role"], change(value["content"])) if isinstance(value, dict) else value
 
     return {name: walk(value) for name, value in sample.items()}
 

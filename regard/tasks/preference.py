@@ -49,7 +49,6 @@ from regard.tasks.feedback.pairwise import (
     PairTask,
     PairTaskSpec,
     average_rows,
-    encode_pair,
     list_messages,
     measure_accuracy,
     show_prompt,
@@ -174,7 +173,7 @@ class PreferenceTaskSpec(PairTaskSpec):
         return Sampling(find_end(self.chat, tokenizer), tokenizer.pad, self.most)
 
     def _score(self, model: Model, tokenizer: Tokenizer, samples: Sequence[Sample], pulse: Pulse) -> PairLogs:
-        pairs = [encode_pair(sample, self.chat, tokenizer) for sample in samples]
+        pairs = [self.encode_pair(sample, tokenizer) for sample in samples]
         return PairLogs.gather(pairs, list(score_pairs(model, iter(pairs), tokenizer.pad, pulse)))
 
     def score_samples(self, pipeline: Writer, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> SampleScores:
@@ -279,7 +278,7 @@ class PreferenceTask(PairTask[PreferenceBatch]):
 
     def _encode(self, number: int) -> AnswerPair:
         """A pair of the validation split."""
-        return encode_pair(self.validation[number], self.spec.chat, self.tokenizer)
+        return self.spec.encode_pair(self.validation[number], self.tokenizer)
 
     def make_batch(self, rows: list[int], chance: Random) -> PreferenceBatch:
         logs = [self.kept["train"].read(n) for n in rows] if self.kept else None

@@ -85,10 +85,19 @@ class PairTaskSpec(ChatTaskSpec):
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Any]]:
         found = []
         for sample in samples:
-            pair = encode_pair(sample, self.chat, lexicon.tokenizer)
+            pair = self.encode_pair(sample, lexicon.tokenizer)
             margin = [sample["margin"]] if "margin" in sample else []
             found.append({"chosen": pair.chosen, "rejected": pair.rejected, "prompt": [pair.prompt], "margin": margin})
         return found
+
+    def encode_pair(self, sample: Sample, tokenizer: Tokenizer) -> AnswerPair:
+        """A sample in tokens. Who writes never learns to end what was cut; who judges reads an end behind all."""
+        cut = sample.get("unfinished", ()) if self.writes else ()
+        prompt = encode_prompt(sample["prompt"], self.chat, tokenizer)
+        chosen, rejected = (
+            encode_answer(sample[name], self.chat, tokenizer, whole=name not in cut) for name in ("chosen", "rejected")
+        )
+        return AnswerPair([*prompt, *chosen], [*prompt, *rejected], len(prompt))
 
     def find_fault(self, row: Mapping[str, Any]) -> str:
         return "equal answers: they have the same tokens" if row["chosen"] == row["rejected"] else ""
@@ -114,13 +123,6 @@ class PairTask(Task[B]):
         """A pair of the training split."""
         columns = self.columns
         return AnswerPair(columns["chosen"][number], columns["rejected"][number], columns["prompt"][number][0])
-
-
-def encode_pair(sample: Sample, form: ChatFormat, tokenizer: Tokenizer) -> AnswerPair:
-    """A sample in tokens."""
-    prompt = encode_prompt(sample["prompt"], form, tokenizer)
-    chosen, rejected = (encode_answer(sample[name], form, tokenizer) for name in ("chosen", "rejected"))
-    return AnswerPair([*prompt, *chosen], [*prompt, *rejected], len(prompt))
 
 
 def list_messages(prompt: str | Sequence[Message]) -> Sequence[Message]:
