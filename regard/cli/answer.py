@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from regard.cli.arguments import JSON, RUN, verb
+from regard.cli.arguments import JSON, PRECISION, RUN, verb
 from regard.cli.pictures import WINDOW as PICTURES
 from regard.cli.pictures import PictureFile, PictureSource, choose_pictures
 from regard.cli.texts import FILE, TEXTS, GivenText, Manner, TextSource, answer_each, answer_texts, choose_source
@@ -34,6 +34,7 @@ def fill(
     texts: TEXTS = None,
     files: FILE = None,
     best: Annotated[int, typer.Option(metavar="N", help="The number of guesses for each mask.", min=1)] = 5,
+    precision: PRECISION = "fp32",
     as_json: JSON = False,
 ) -> None:
     """Guess the hidden words of texts with one or more [MASK]: "the [MASK] cat"."""
@@ -41,7 +42,7 @@ def fill(
     from regard.decode.filler import Filler
     from regard.runs.load import load_as
 
-    filler = load_as(run, Filler, "only one that learned from hidden words fills in")
+    filler = load_as(run, Filler, "only one that learned from hidden words fills in", precision)
 
     def show(text: GivenText, found: Filled) -> None:
         if as_json:
@@ -73,12 +74,13 @@ def classify(
         str | None,
         typer.Option(metavar="HOW", help="Pictures of another size: resize, crop or pad. [as it was trained]"),
     ] = None,
+    precision: PRECISION = "fp32",
     as_json: JSON = False,
 ) -> None:
     """Label texts, of which a tab divides the two of a pair; or pictures, whole folders and archives of them too."""
     from regard.runs.load import load
 
-    pipeline = load(run)
+    pipeline = load(run, precision=precision)
     if pipeline.reads == "pictures":
         return classify_pictures(pipeline, run, choose_pictures(given, files), choose_fit(fit), best, as_json)
     if fit is not None:
@@ -159,6 +161,7 @@ def tag(
     texts: TEXTS = None,
     files: FILE = None,
     words: Annotated[bool, typer.Option("--words", help="The words of a text are divided by spaces already.")] = False,
+    precision: PRECISION = "fp32",
     as_json: JSON = False,
 ) -> None:
     """Label each word of texts; an empty line follows each text."""
@@ -166,7 +169,7 @@ def tag(
     from regard.runs.load import load_as
     from regard.tasks.tagging import Tagger
 
-    tagger = load_as(run, Tagger, "only one that learned tags tags")
+    tagger = load_as(run, Tagger, "only one that learned tags tags", precision)
 
     def ask(lines: list[str]) -> list[list[tuple[str, str]]]:
         cut = [line.split() if words else tagger.cut_words(line) for line in lines]

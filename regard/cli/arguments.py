@@ -54,6 +54,13 @@ RUN = Annotated[
 ]
 FOLDER = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", autocompletion=complete_runs)]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+PRECISION = Annotated[
+    str,
+    typer.Option(
+        metavar="BITS",
+        help="What the weights are packed to: fp32, fp16, bf16, int8, int4; or auto, what is fastest here.",
+    ),
+]
 
 
 def print_version(wanted: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.answer import choose_fit
-from regard.cli.arguments import JSON, RUN, search_settings, verb
+from regard.cli.arguments import JSON, PRECISION, RUN, search_settings, verb
 from regard.cli.pictures import WINDOW, PictureFile, PictureSource, choose_pictures
 from regard.cli.texts import Manner, answer_each
 from regard.errors import SpecError
@@ -49,6 +49,7 @@ def caption(
         Path | None,
         typer.Option(metavar="FILE", help="Write where each word looked, for one picture: .html, .json, .npz, …"),
     ] = None,
+    precision: PRECISION = "fp32",
     as_json: JSON = False,
 ) -> None:
     """Say what is in pictures, in their order: files, whole folders and archives too.
@@ -60,7 +61,7 @@ def caption(
     from regard.runs.load import load_as
 
     keep_memory()
-    captioner = load_as(run, Captioner, "only one that learned to caption captions")
+    captioner = load_as(run, Captioner, "only one that learned to caption captions", precision)
     captioner.settings(how)  # a mistake in the words is no picture's fault
     if out is not None:
         look_at_caption(captioner, source, how, way, out)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.arguments import RUN, verb
+from regard.cli.arguments import PRECISION, RUN, verb
 from regard.cli.generate import SEED, SETTINGS, STOP, TEMPERATURE, TOKENS, TOP_P, writing_settings
 from regard.errors import RegardError
 from regard.host.machine import give_way, keep_memory
@@ -55,6 +55,7 @@ def chat(
     seed: SEED = 0,
     stop: STOP = None,
     settings: SETTINGS = None,
+    precision: PRECISION = "fp32",
 ) -> None:
     """Talk with a language model.
 
@@ -64,7 +65,7 @@ def chat(
     """
     keep_memory()
     how = writing_settings(tokens, temperature, top_p, seed, settings)
-    talk = open_talk(run, system, plain, how, stop or [])
+    talk = open_talk(run, system, plain, how, stop or [], precision)
     talk.introduce(run)
     while (line := talk.listen()) is not None and line.strip() not in ENDS:
         if line.startswith("/") and not line.startswith("//"):
@@ -73,7 +74,9 @@ def chat(
             talk.answer(line.removeprefix("/") if line.startswith("//") else line)
 
 
-def open_talk(noun: str, system: str, plain: bool, how: dict[str, Any], stops: list[str]) -> Talk:
+def open_talk(
+    noun: str, system: str, plain: bool, how: dict[str, Any], stops: list[str], precision: str = "fp32"
+) -> Talk:
     """A conversation with the model that a noun names."""
     from regard.data.dialogue import SYSTEM
     from regard.decode.conversation import Conversation
@@ -81,7 +84,7 @@ def open_talk(noun: str, system: str, plain: bool, how: dict[str, Any], stops: l
     from regard.decode.writer import Writer
     from regard.runs.load import insist_on_kind, load_bundle
 
-    bundle = load_bundle(noun)
+    bundle = load_bundle(noun, precision=precision)
     writer = insist_on_kind(bundle.pipeline(), noun, Writer, "only a language model goes on from what is said")
     # what was trained here learned plain texts or a format, whatever it began from
     template = None if plain or bundle.task is not None else ChatTemplate.find(bundle.origin)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.arguments import JSON, RUN, format_number, search_settings, verb
+from regard.cli.arguments import JSON, PRECISION, RUN, format_number, search_settings, verb
 from regard.cli.completion import complete_runs
 from regard.cli.progress import ProgressMeter
 from regard.host.machine import give_way, keep_memory
@@ -53,6 +53,7 @@ def evaluate(
     page: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Put a row into this Markdown page of results.")
     ] = None,
+    precision: PRECISION = "fp32",
     as_json: JSON = False,
 ) -> None:
     """Measure a run by what it learned, on a test set: BLEU, perplexity, accuracy, F1, with their intervals."""
@@ -61,7 +62,7 @@ def evaluate(
 
     keep_memory()
     nouns, files, how = [run, *(also or [])], data or [], search_settings(beam, 1, settings)
-    evaluation = evaluate(nouns, files, how, out, page, metrics or [], ProgressMeter(), check_split(split))
+    evaluation = evaluate(nouns, files, how, out, page, metrics or [], ProgressMeter(), check_split(split), precision)
     show_measures(evaluation.measures, as_json)  # before anything else can go wrong
     if out is not None and evaluation.texts is not None:
         put(out, "".join(f"{text}\n" for text in evaluation.texts).encode())

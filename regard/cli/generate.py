@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.arguments import JSON, RUN, verb
+from regard.cli.arguments import JSON, PRECISION, RUN, verb
 from regard.cli.texts import FILE, TEXTS, Manner, answer_texts, choose_source
 from regard.host.machine import give_way, keep_memory
 
@@ -81,6 +81,7 @@ def generate(
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Tell the speed, and the bytes of the state.")] = False,
     settings: SETTINGS = None,
+    precision: PRECISION = "fp32",
     as_json: JSON = False,
 ) -> None:
     """Write on from texts, as the text comes.
@@ -98,7 +99,7 @@ def generate(
     if not prompts and not files and sys.stdin.isatty():
         prompts = [""]
     source = choose_source(texts, files, prompts)
-    writer = load_as(run, Writer, "only a language model writes on")
+    writer = load_as(run, Writer, "only a language model writes on", precision)
     if plain:
         writer = replace(writer, format=None)
     style = ContinuationStyle(as_json, probabilities, verbose)

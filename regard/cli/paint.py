@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.arguments import JSON, RUN, verb
+from regard.cli.arguments import JSON, PRECISION, RUN, verb
 from regard.cli.help import may_color
 from regard.cli.progress import ProgressMeter
 from regard.errors import SpecError
@@ -52,13 +52,14 @@ def sample(
     temperature: TEMPERATURE = 1.0,
     seed: SEED = 0,
     scale: SCALE = None,
+    precision: PRECISION = "fp32",
     as_json: JSON = False,
 ) -> None:
     """Draw new pictures, pixel by pixel, with a model that learned pixels."""
     rows, columns = read_grid(grid)
     place = SheetPlace(out, scale, as_json)
     place.check()
-    painter = load_painter(run)
+    painter = load_painter(run, precision)
     place.insist_on_room(painter, columns)
     with ProgressMeter().watch("drawing pixels", rows * columns * painter.coder.length) as advance:
         drawn = painter.sample(rows * columns, temperature, seed, advance=advance)
@@ -82,6 +83,7 @@ def complete(
     temperature: TEMPERATURE = 1.0,
     seed: SEED = 0,
     scale: SCALE = None,
+    precision: PRECISION = "fp32",
     as_json: JSON = False,
 ) -> None:
     """Draw the rest of a picture whose first rows are given, several times.
@@ -90,7 +92,7 @@ def complete(
     """
     place = SheetPlace(out, scale, as_json)
     place.check()
-    painter = load_painter(run)
+    painter = load_painter(run, precision)
     whole = painter.read(picture)
     given = painter.count_given(rows, pixels)
     columns = min(ACROSS, count + 1)
@@ -104,12 +106,12 @@ def complete(
     place.show([first.reshape(whole.shape), *(drawing.picture for drawing in drawn)], columns, drawn)
 
 
-def load_painter(run: str) -> Painter:
+def load_painter(run: str, precision: str) -> Painter:
     from regard.decode.painter import Painter
     from regard.runs.load import load_as
 
     keep_memory()
-    return load_as(run, Painter, "only one that learned pixels draws pictures")
+    return load_as(run, Painter, "only one that learned pixels draws pictures", precision)
 
 
 def read_grid(words: str) -> tuple[int, int]:

@@ -50,13 +50,13 @@ def prefer(
     PPO and GRPO (task policy): all of them read this file.
     """
     from regard.host.output import check_file, put
-    from regard.runs.prefer import Drawing, draw_preferences
+    from regard.runs.prefer import PairDrawing, draw_preferences
 
     if out.suffix.lower() != ".jsonl":
         raise SpecError(f"--out {out}: JSON lines are written", f"--out {out.with_suffix('.jsonl')}")
     check_file(out)
     keep_memory()
-    how = Drawing(pairs, most, temperature, prompts, read_range(prefix), seed)
+    how = PairDrawing(pairs, most, temperature, prompts, read_range(prefix), seed)
     found = draw_preferences(run, reward, data, how, ProgressMeter())
     put(out, "".join(json.dumps(pair, ensure_ascii=False) + "\n" for pair in found.pairs).encode())
     if as_json:

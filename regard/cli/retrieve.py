@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.arguments import JSON, hint, verb
+from regard.cli.arguments import JSON, PRECISION, hint, verb
 from regard.cli.completion import complete_runs
 from regard.cli.progress import ProgressMeter
 from regard.cli.texts import FILE, TEXTS, GivenText, Manner, answer_texts, choose_source
@@ -63,6 +63,7 @@ def embed(
         str | None, typer.Option(metavar="NAME", help="Put the model's prompt of this name before each text.")
     ] = None,
     cut: CUT = False,
+    precision: PRECISION = "fp32",
     as_json: JSON = False,
 ) -> None:
     """Turn texts into vectors: as the model's own files say, otherwise the mean of its states at unit length."""
@@ -72,12 +73,14 @@ def embed(
 
     if out is not None and index is not None:
         raise SpecError("--out and --index: vectors go to one of the two", "leave --out or --index out")
+    if index is not None and precision != "fp32":
+        raise SpecError(f"--precision {precision}: what searches an index reads in fp32", "leave --precision out")
     if out is not None:
         check_file(out)
     if index is not None:
         check_index(index)
     source = choose_source(texts, files)
-    pipeline = embedder(run)
+    pipeline = embedder(run, precision)
     if index is not None:
         pipeline.recipe.insist_on_cosines()
         prompt = pipeline.recipe.prompt(DOCUMENT) if prompt is None else prompt

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.arguments import JSON, RUN, verb
+from regard.cli.arguments import JSON, PRECISION, RUN, verb
 from regard.cli.texts import FILE, TEXTS, GivenText, Manner, answer_texts, choose_source
 from regard.errors import InputError
 from regard.host.machine import give_way
@@ -20,7 +20,9 @@ LAYOUT = '{"prompt": "…", "answer": "…"}'
 
 @verb("Ask a model")
 @give_way()
-def score(run: RUN, texts: TEXTS = None, files: FILE = None, as_json: JSON = False) -> None:
+def score(
+    run: RUN, texts: TEXTS = None, files: FILE = None, precision: PRECISION = "fp32", as_json: JSON = False
+) -> None:
     """Give the rewards of answers, in their order.
 
     A line is an answer, or a prompt, a tab and its answer. Or it is JSON as corpora have it: {"prompt": …,
@@ -31,7 +33,7 @@ def score(run: RUN, texts: TEXTS = None, files: FILE = None, as_json: JSON = Fal
     from regard.runs.load import load_as
     from regard.tasks.reward import Judge
 
-    judge = load_as(run, Judge, "only one that learned rewards scores")
+    judge = load_as(run, Judge, "only one that learned rewards scores", precision)
 
     def ask(lines: list[str]) -> list[ScoredLine]:
         return score_lines(judge, lines)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.arguments import JSON, RUN, search_settings, verb
+from regard.cli.arguments import JSON, PRECISION, RUN, search_settings, verb
 from regard.cli.completion import complete_runs
 from regard.cli.texts import FILE, TEXTS, GivenText, Manner, TextSource, answer_texts, choose_source
 from regard.host.machine import give_way, keep_memory
@@ -52,6 +52,7 @@ def translate(
     attention: Annotated[
         bool, typer.Option("--attention", help="Draw what each word looked at; in JSON, give the weights.")
     ] = False,
+    precision: PRECISION = "fp32",
     as_json: JSON = False,
 ) -> None:
     """Translate texts, in their order.
@@ -65,7 +66,8 @@ def translate(
     keep_memory()
     wishes = Wishes(prefix, require or [], ban or [])
     how = search_settings(beam, nbest, settings)
-    translate_all([run, *(also or [])], source, how, wishes, TranslationStyle(as_json, attention))
+    nouns = [run, *(also or [])]
+    translate_all(nouns, source, how, wishes, TranslationStyle(as_json, attention), precision)
 
 
 @dataclass
@@ -77,13 +79,18 @@ class TranslationStyle:
 
 
 def translate_all(
-    nouns: Sequence[str], source: TextSource, given: Mapping[str, Any], wishes: Wishes, style: TranslationStyle
+    nouns: Sequence[str],
+    source: TextSource,
+    given: Mapping[str, Any],
+    wishes: Wishes,
+    style: TranslationStyle,
+    precision: str = "fp32",
 ) -> None:
     """Write the translations of texts in their order; `given`: settings that aren't the model's."""
     from regard.decode.translator import Translation, ensemble
     from regard.runs.load import load_translator
 
-    pipeline = ensemble([load_translator(noun) for noun in nouns])
+    pipeline = ensemble([load_translator(noun, precision) for noun in nouns])
     settings = pipeline.settings(given)
     pipeline.insist_on_wishes(wishes)  # words that can't be written are nobody's text's fault
     if style.attention and pipeline.unseeing is not None:

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 class Dense(nn.Linear):
     """x Wᵀ + b: (…, inputs) to (…, outputs). A torch module underneath, so that its tools find it."""
 
+    exact = False  # whether its weights are never packed: a choice depends on them
+
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight, self.bias)
 
@@ -35,6 +37,8 @@ class Dense(nn.Linear):
 
 class Lookup(nn.Embedding):
     """A table of vectors: looked up by number, (…) to (…, size), or compared with a vector as a head does."""
+
+    exact = False  # whether its vectors are never packed
 
     def forward(self, numbers: Tensor) -> Tensor:
         return F.embedding(numbers, self.weight)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -18,18 +19,21 @@ class Factors:
     vectors: Tensor  # (…, width)
     words: Tensor  # (vocabulary, width)
     bias: Tensor | None = None  # (vocabulary,)
+    product: Callable[[Tensor, Tensor | None], Tensor] | None = None  # how packed words are multiplied
 
     def table(self) -> Tensor:
         """The scores themselves: (…, vocabulary)."""
+        if self.product is not None:
+            return self.product(self.vectors, self.bias)
         return F.linear(self.vectors, self.words, self.bias)
 
     def only(self, direction: int) -> Factors:
         """Those of one direction, where there are several: (…, directions, width)."""
-        return Factors(self.vectors[..., direction, :], self.words, self.bias)
+        return replace(self, vectors=self.vectors[..., direction, :])
 
     def at(self, rows: Tensor | slice) -> Factors:
         """Those of some rows."""
-        return Factors(self.vectors[rows], self.words, self.bias)
+        return replace(self, vectors=self.vectors[rows])
 
 
 class WordHead(Part):

@@ -21,6 +21,7 @@ from regard.core.factors import Factors, WordHead
 from regard.core.inputs import Extras, Inputs
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, Part
+from regard.core.packed import count_weights
 from regard.core.padding import Valid, check_valid
 from regard.core.probe import Probe, Sight, join_probes
 from regard.core.role import HeadSpec, InitSpec
@@ -218,16 +219,15 @@ class Model(Visible):
 
     def reset(self) -> None:
         """Start all weights anew, as the spec's scheme and the parts say."""
-        sublayers = sum(isinstance(module, Sublayer) for module in self.modules())
         with torch.no_grad():
-            self.spec.init.fill(self, sublayers)
+            self.spec.init.fill(self, sum(isinstance(module, Sublayer) for module in self.modules()))
             for module in self.modules():
                 if isinstance(module, Part):
                     module.reset()
 
     def parameter_count(self) -> int:
         """Weights, each counted once however often it is used; routing biases among them."""
-        return sum(p.numel() for p in self.parameters()) + sum(b.numel() for b in self.buffers())
+        return count_weights(self)
 
     @property
     def _main(self) -> Stack:

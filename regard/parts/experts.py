@@ -83,6 +83,7 @@ class MixtureOfExperts(Part):
         super().__init__()
         self.spec = spec
         self.router = Dense(width, spec.experts, bias=False)
+        self.router.exact = True  # a rounded weight would choose another expert
         hidden = spec.hidden or 4 * width
         self.gate = nn.Parameter(torch.empty(spec.experts, hidden, width))
         self.up = nn.Parameter(torch.empty(spec.experts, hidden, width))

@@ -107,7 +107,7 @@ class VocabularyHead(WordHead):
 
     def factors(self, x: Tensor) -> Factors:
         """What the scores are a product of, for a loss that needn't have them all at once."""
-        return Factors(self.prepare(x), self.words.matrix(), self.bias)
+        return Factors(self.prepare(x), self.words.matrix(), self.bias, self.words.score)
 
     def values(self, x: Tensor) -> Tensor:
         if self.worth is None:

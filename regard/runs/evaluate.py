@@ -27,6 +27,7 @@ from regard.host.meter import SILENT, Meter
 from regard.host.output import check_file
 from regard.runs.folder import Run
 from regard.runs.load import insist_on_kind, load_bundle, load_translator
+from regard.runs.precision import use_precision
 from regard.runs.resolve import RUN, resolve, split_noun
 from regard.runs.results import machine, note, read_page, record
 from regard.tasks.bundle import Bundle
@@ -46,6 +47,7 @@ class Evaluation:
     data: str  # files, or the split that the run kept
     texts: list[str] | None = None
     search: Search | None = None  # how the translations, or captions, were searched
+    precision: str = "fp32"  # what the weights were packed to
 
 
 def evaluate(
@@ -57,13 +59,14 @@ def evaluate(
     metrics: Sequence[str] = (),
     meter: Meter = SILENT,
     split: Split | None = None,
+    precision: str = "fp32",
 ) -> Evaluation:
     """Every measure on a test set: files that are given, or what the first run kept for testing.
 
     `split`: another one that it kept; test unless told, or validation if there is none.
 
     `out` and `page`: where the translations and the row of results will go; a place that won't do is refused at once.
-    `metrics`: kinds of further ones, where texts are measured.
+    `metrics`: kinds of further ones, where texts are measured. `precision`: what weights are packed to.
     """
     for path in (out, page):
         if path is not None:
@@ -89,12 +92,13 @@ def evaluate(
         _last_step(run)
     split = split if split or files else choose_split(run)
     samples, count = read_samples(run, task, files, split), first.model.parameter_count()
+    use_precision(first.model, precision, nouns[0])
     data = ", ".join(Path(file).name for file in files) or str(split)
     if isinstance(task, TranslationTaskSpec):
         translator = ensemble(
             [
                 insist_on_kind(first.pipeline(), nouns[0], Translator, "only translators make an ensemble"),
-                *map(load_translator, nouns[1:]),
+                *(load_translator(noun, precision) for noun in nouns[1:]),
             ]
         )
         search = translator.settings(how)
@@ -105,13 +109,13 @@ def evaluate(
         if measures["cut"]:
             warn(f"{measures['cut']} of {len(texts)} translations were cut by a limit; --set max_tokens=N allows more")
         reported = task.report_measures(measures, samples, texts)
-        return Evaluation(task, count, reported, data, texts, search)
+        return Evaluation(task, count, reported, data, texts, search, precision)
     if len(nouns) > 1:
         raise InputError(f"{nouns[1]}: only translators make an ensemble", "one run at a time")
     chosen: Search | None = first.pipeline().settings(how) if task.searches else None
     task = task if chosen is None else task.replace(search=chosen)
     with meter.watch("evaluating, batches of samples") as advance:
-        return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance), data, search=chosen)
+        return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance), data, None, chosen, precision)
 
 
 def check_split(name: str | None) -> Split | None:
@@ -188,9 +192,11 @@ def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], do
     last, found = _last_step(run), done.measures
     name = Path(files[0]).stem if files else _name_corpus(run)
     split = "" if files or done.data == choose_split(run) else f" --split {done.data}"
+    packed = "" if done.precision == "fp32" else f" --precision {done.precision}"
     row = {
         # a row is known by its first cell: two runs of one preset are two rows
-        "model": f"{' + '.join(name_model(noun) for noun in nouns)} ({Path(run.folder).name})",
+        "model": f"{' + '.join(name_model(noun) for noun in nouns)} ({Path(run.folder).name}"
+        f"{packed.replace(' --precision', ',')})",
         "parameters": f"{done.parameters:,}",
         "trained": f"{last['seconds'] / 60:.1f} min, {last['step']:,} steps",
     }
@@ -201,18 +207,19 @@ def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], do
         row |= {key: _format(value) for key, value in found.items() if isinstance(value, int | float | str)}
     row |= {
         "machine": machine(),
-        "command": f"`regard eval RUN{split}{''.join(f' --data {Path(file).name}' for file in files)}`",
+        "command": f"`regard eval RUN{split}{packed}{''.join(f' --data {Path(file).name}' for file in files)}`",
     }
     if done.search is not None and (translated or done.task.searches):
-        row["command"] = f"`regard eval RUN{split} --beam {done.search.beam}`"
+        row["command"] = f"`regard eval RUN{split}{packed} --beam {done.search.beam}`"
     if translated:
         row["BLEU's signature"] = f"`{found['signatures']['bleu']}`"
     record(page, f"{done.task.kind.capitalize()}: {name}{f', {done.data}' if split else ''}", row)
     search = {} if done.search is None else {"search": done.search.model_dump(mode="json")}
-    others = {"with": [Path(noun).name for noun in nouns[1:]]} if len(nouns) > 1 else {}
+    others: dict[str, Any] = {"with": [Path(noun).name for noun in nouns[1:]]} if len(nouns) > 1 else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RegardWarning)  # what there is to say of checkpoints was said before
         step = resolve(nouns[0]).step
+    others |= {"precision": done.precision} if packed else {}
     note(run.folder, {"step": step, "data": done.data, **others, "measures": found, **search})
 
 

@@ -37,7 +37,7 @@ from regard.host.meter import SILENT, Meter
 from regard.runs.assembly import Assembly
 from regard.runs.load import load_beside
 from regard.runs.lock import LOCK, hold
-from regard.runs.resolve import EVALUATIONS, IMPORT, MODEL, PREPARING, RUN, no_run
+from regard.runs.resolve import CHOICE, EVALUATIONS, IMPORT, MODEL, PREPARING, RUN, no_run
 from regard.runs.spec import RunSpec
 from regard.runs.start import Start, keep_judge, keep_text, load_start
 from regard.runs.uses import insist_on_uses, load_uses, note_plugins
@@ -50,7 +50,7 @@ from regard.train.trainer import Archive, Trainer
 from regard.train.world import ALONE, World
 
 STORES, CORPORA = ("start", "judge", "checkpoints", "average"), ("data", "text")
-BESIDE = ("run.json", "metrics.jsonl", EVALUATIONS)  # its files beside the run file
+BESIDE = ("run.json", "metrics.jsonl", EVALUATIONS, CHOICE)  # its files beside the run file
 MADE = "regard is making a run here: data, text, start, judge and run.json beside this file are its own.\n"
 # what a run may change when it goes on; all else would make another run of it
 CHANGEABLE = ("train.", "device", "task.search.", "task.metrics")

@@ -40,11 +40,11 @@ class Hit:
     text: str
 
 
-def embedder(noun: str) -> Embedder:
+def embedder(noun: str, precision: str = "fp32") -> Embedder:
     """What makes vectors. An encoder that learned to fill in serves too, and it is said that this isn't the same."""
     if noun.endswith(".npz"):
         return load_as(noun, Embedder, WANTS)
-    found = load_bundle(noun)
+    found = load_bundle(noun, precision=precision)
     if found.lexicon is None or found.purpose().kind != "masking":
         return insist_on_kind(found.pipeline(), noun, Embedder, WANTS)
     warn(f"{noun} learned to fill in, not to embed: a text's vector is the mean of its states")

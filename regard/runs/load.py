@@ -27,6 +27,7 @@ from regard.errors import CheckpointError, Damage, InputError
 from regard.host.machine import Device, device
 from regard.hub.load import import_folder, insist_on_vectors, is_folder
 from regard.hub.npz import pronouncer
+from regard.runs.precision import use_precision
 from regard.runs.resolve import RUN, read_resolved, split_noun
 from regard.tasks.bundle import Bundle
 from regard.tasks.task import TaskSpec
@@ -71,8 +72,15 @@ def load_model(checkpoint: Checkpoint) -> Model:
     return model.eval()
 
 
-def load_bundle(noun: str, where: Device = "auto") -> Bundle:
-    """The model that a noun names, and what belongs to it."""
+def load_bundle(noun: str, where: Device = "auto", precision: str = "fp32") -> Bundle:
+    """The model that a noun names, and what belongs to it; `precision`: what its weights are packed to."""
+    found = read_noun(noun, where)
+    use_precision(found.model, precision, noun)
+    return found
+
+
+def read_noun(noun: str, where: Device) -> Bundle:
+    """The same, with weights as they are kept."""
     if is_folder(Path(noun)):
         arrived = import_folder(Path(noun))
         lexicon, plan = arrived.lexicon, arrived.plan
@@ -139,19 +147,22 @@ def _agree(checkpoint: Checkpoint, spec: ModelSpec, lexicon: Lexicon) -> None:
 
 
 @overload
-def load(noun: str | Path, where: Device = "auto") -> Pipeline: ...
+def load(noun: str | Path, where: Device = "auto", *, precision: str = "fp32") -> Pipeline: ...
 
 
 @overload
-def load(noun: str | Path, where: Device = "auto", *, kind: type[P]) -> P: ...
+def load(noun: str | Path, where: Device = "auto", *, kind: type[P], precision: str = "fp32") -> P: ...
 
 
-def load(noun: str | Path, where: Device = "auto", *, kind: type[Pipeline] = Pipeline) -> Pipeline:
+def load(
+    noun: str | Path, where: Device = "auto", *, kind: type[Pipeline] = Pipeline, precision: str = "fp32"
+) -> Pipeline:
     """A run, or a folder in Hugging Face layout, ready to use: `load("runs/en-fr").translate("I like the green cat.")`.
 
     What comes depends on what was learned: a Translator, a Writer, a Captioner, a Filler, a Classifier, …; the npz file
     of `g2p-en` is a Translator too. All have `model`, `tokenizers`, `task` and `config`; where there is no
     tokenizer, that is all they have. `kind` insists on one of them, and lets an editor know which it will be.
+    `precision`: fp32, fp16, bf16, int8 or int4, or auto for what is fastest here; for use, not for training.
 
     >>> import regard
     >>> regard.load("runs/nowhere", kind=regard.Translator)
@@ -164,16 +175,16 @@ def load(noun: str | Path, where: Device = "auto", *, kind: type[Pipeline] = Pip
     if noun.endswith(".npz"):
         pipeline: Pipeline = pronouncer(Path(noun))
     else:
-        pipeline = load_bundle(noun, where).pipeline()
+        pipeline = load_bundle(noun, where, precision).pipeline()
         file = Path(split_noun(noun)[0]) / RUN
         if not pipeline.config and file.is_file():
             pipeline.config = read(file).tree
     return pipeline if kind is Pipeline else insist_on_kind(pipeline, noun, kind, f"a {kind.__name__} is wanted")
 
 
-def load_as(noun: str, kind: type[P], wants: str) -> P:
+def load_as(noun: str, kind: type[P], wants: str, precision: str = "fp32") -> P:
     """The same, once it is sure that it can do what a verb wants."""
-    return insist_on_kind(load(noun), noun, kind, wants)
+    return insist_on_kind(load(noun, precision=precision), noun, kind, wants)
 
 
 def insist_on_kind(pipeline: Pipeline, noun: str, kind: type[P], wants: str) -> P:
@@ -185,9 +196,9 @@ def insist_on_kind(pipeline: Pipeline, noun: str, kind: type[P], wants: str) -> 
     return pipeline
 
 
-def load_translator(noun: str) -> Translator:
+def load_translator(noun: str, precision: str = "fp32") -> Translator:
     """A translator, for the verbs that translate."""
-    return load_as(noun, Translator, "only one that learned to translate translates")
+    return load_as(noun, Translator, "only one that learned to translate translates", precision)
 
 
 def usage(noun: str) -> str:

@@ -29,7 +29,7 @@ BEGINNING = 2000  # letters of a text that its first tokens are sought in
 
 
 @dataclass(frozen=True)
-class Drawing:
+class PairDrawing:
     """How answers are drawn, and pairs made of them."""
 
     pairs: int = 1  # of each prompt, no answer in two of them
@@ -50,7 +50,9 @@ class Preferences:
     short: int = 0  # texts without a beginning of so many tokens
 
 
-def draw_preferences(noun: str, reward: str, files: Sequence[str], how: Drawing, meter: Meter = SILENT) -> Preferences:
+def draw_preferences(
+    noun: str, reward: str, files: Sequence[str], how: PairDrawing, meter: Meter = SILENT
+) -> Preferences:
     """Let a model answer the prompts of files twice, or several times two, and choose by a reward.
 
     `reward`: a kind, settings or a run that judges. A model that learned conversations reads prompts in its own format,
@@ -94,7 +96,7 @@ def insist_on_room(writer: Writer, examiner: Examiner, samples: Sequence[Sample]
 
 
 def draw_pairs(
-    writer: Writer, examiner: Examiner, samples: Sequence[Sample], first: int, how: Drawing
+    writer: Writer, examiner: Examiner, samples: Sequence[Sample], first: int, how: PairDrawing
 ) -> Iterator[dict[str, Any]]:
     """The pairs of some prompts; an empty one where both answers are the same or earn the same."""
     count = 2 * how.pairs
@@ -120,7 +122,7 @@ def draw_pairs(
         }
 
 
-def cut_prefixes(samples: Sequence[Sample], tokenizer: Tokenizer, how: Drawing) -> tuple[list[Sample], int]:
+def cut_prefixes(samples: Sequence[Sample], tokenizer: Tokenizer, how: PairDrawing) -> tuple[list[Sample], int]:
     """Samples whose prompts are beginnings of what they were, and how many had none."""
     assert how.prefix is not None
     least, most = how.prefix

@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 RUN = "run.yaml"  # of a folder that holds a run
 PREPARING = "preparing"  # is there while a run is being made: what stands beside it is ours
+CHOICE = "precision.json"  # of a run: which precision is fastest on this machine
 EVALUATIONS = "evaluations.jsonl"  # of a run: what `regard eval --record` found
 IMPORT = "import.json"  # of a folder that holds a model from elsewhere, and was never trained here
 MODEL = "model.json"  # of a folder that holds a model alone, as `Model.save` writes it

@@ -16,7 +16,7 @@ from regard.data.transcription import transcribe
 from regard.decode.writer import Writer
 from regard.runs.folder import Run
 from regard.runs.load import load_as
-from regard.runs.prefer import Drawing, cut_prefix, cut_prefixes, draw_preferences
+from regard.runs.prefer import PairDrawing, cut_prefix, cut_prefixes, draw_preferences
 from regard.tasks.preference import PreferenceTaskSpec
 from regard.tasks.reward import RewardTaskSpec
 from tests.cli.test_cli import regard as run_here
@@ -72,10 +72,10 @@ def test_beginnings_are_whole_words_that_read_as_the_same_tokens(tokenizer: Toke
             assert 2 <= size <= wanted and tokenizer.encode([text])[0][:size] == tokenizer.encode([begun])[0]
     assert cut_prefix("the", tokenizer, 2, 8) is None  # nothing is left to write
     samples = [{"prompt": [say(USER, text)]} for text in [*LINES, "the"]]
-    found, short = cut_prefixes(samples, tokenizer, Drawing(prefix=(2, 8)))
+    found, short = cut_prefixes(samples, tokenizer, PairDrawing(prefix=(2, 8)))
     assert len(found) + short == len(samples) and short >= 1
     assert len({sample["prompt"][0]["content"] for sample in found}) > 5
-    assert cut_prefixes(samples, tokenizer, Drawing(prefix=(2, 8)))[0] == found
+    assert cut_prefixes(samples, tokenizer, PairDrawing(prefix=(2, 8)))[0] == found
 
 
 def test_the_answer_that_earns_more_is_chosen(place: Path, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_the_answer_that_earns_more_is_chosen(place: Path, tmp_path: Path) -> No
 
 def test_what_is_written_is_learned_by_all_who_learn_to_please(place: Path, tmp_path: Path) -> None:
     found = draw_preferences(
-        str(place / "writer"), "manners", [str(place / "lines.txt")], Drawing(pairs=3, most=6, prefix=(2, 4))
+        str(place / "writer"), "manners", [str(place / "lines.txt")], PairDrawing(pairs=3, most=6, prefix=(2, 4))
     )
     assert found.pairs
     file = tmp_path / "pairs.jsonl"

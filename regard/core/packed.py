@@ -1,0 +1,277 @@
+"""Packed weights: matrices in fewer bits than they were learned in, for a model that is used and no longer trained.
+
+One token at a time, a model is as fast as its weights can be read, so half the bytes is up to twice the speed. What is
+packed are the matrices (`Dense`) and the tables of vectors (`Lookup`); norms, biases and small matrices stay as they
+are, and what a model remembers is in its own type. No data is needed to pack: each output channel has a scale of its
+own, and with 8 bits each row of the input too, so that a row's answer never depends on its neighbours.
+
+    fp16, bf16   half of the bits; sums are in single precision
+    int8         8 bits for weights and for each row that is multiplied; sums are whole numbers, and exact
+    int4         4 bits, with a scale and a zero for each 32 weights of a channel; rows are in bf16
+
+The kernels are torch's own (FBGEMM, oneDNN), and pack for the instructions of the machine that they run on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.core.dense import Dense, Lookup
+from regard.errors import SpecError
+
+Precision = Literal["fp32", "fp16", "bf16", "int8", "int4"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+SMALL = 2**14  # a matrix with fewer numbers isn't packed: it saves nothing, and often makes a choice
+GROUP = 32  # weights that share a scale and a zero, in 4 bits
+TILE = 16  # torch's kernel for 4 bits wants this many outputs at a time
+OUTPUT: tuple[Any, ...] = (None, 1.0, 0, torch.float32, "none", [], "")  # of oneDNN's product: as it is
+
+
+class Product(nn.Module):
+    """A matrix of weights, packed, and how rows are multiplied by it."""
+
+    bits: ClassVar[int]
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.count = weight.numel()  # of the weights that it stands for
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x Wᵀ: (rows, inputs) to (rows, outputs), in single precision."""
+        raise NotImplementedError
+
+    def unpack(self, rows: Tensor | None = None) -> Tensor:
+        """The numbers that the weights count as, or those of some outputs: (outputs, inputs)."""
+        raise NotImplementedError
+
+
+class HalfProduct(Product):
+    """Half precision, read as such and multiplied in single."""
+
+    bits = 16
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__(weight)
+        largest = torch.finfo(torch.float16).max
+        if float(weight.abs().max()) > largest:
+            raise SpecError(f"precision fp16: a weight is larger than {largest:.0f}, the largest of them", "bf16")
+        self.register_buffer("plain", weight.half())
+        self.packed = torch.ops.quantized.linear_prepack_fp16(weight.float(), None)
+        self.plain: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = torch.ops.quantized.linear_dynamic_fp16(x.float(), self.packed)
+        return found
+
+    def unpack(self, rows: Tensor | None = None) -> Tensor:
+        return (self.plain if rows is None else self.plain[rows]).float()
+
+
+class BrainProduct(Product):
+    """bfloat16, for weights and rows."""
+
+    bits = 16
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__(weight)
+        self.register_buffer("plain", weight.bfloat16())
+        self.plain: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x.bfloat16(), self.plain).float()
+
+    def unpack(self, rows: Tensor | None = None) -> Tensor:
+        return (self.plain if rows is None else self.plain[rows]).float()
+
+
+class ByteProduct(Product):
+    """8 bits: w ≈ q · scale for each output, x ≈ p · size for each row, and x Wᵀ ≈ (p qᵀ) · scale · size."""
+
+    bits = 8
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__(weight)
+        weight = weight.float()
+        scale = weight.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny * 127) / 127
+        self.register_buffer("plain", (weight / scale[:, None]).round().to(torch.int8))
+        self.register_buffer("scale", scale)
+        self.plain: Tensor
+        self.scale: Tensor
+        self.levels = count_levels()
+        self.zeros = torch.zeros(len(weight), dtype=torch.long)
+        self.packed = torch.ops.onednn.qlinear_prepack(self.plain, None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        size = x.abs().amax(1, keepdim=True).float().clamp_min_(torch.finfo(torch.float32).tiny * 127).div_(self.levels)
+        zero = self.levels + 1
+        whole = torch.div(x, size).round_().add_(zero).to(torch.uint8)
+        found: Tensor = torch.ops.onednn.qlinear_pointwise(
+            whole, 1.0, zero, self.packed, self.scale, self.zeros, *OUTPUT
+        )
+        return found.mul_(size)
+
+    def unpack(self, rows: Tensor | None = None) -> Tensor:
+        plain, scale = (self.plain, self.scale) if rows is None else (self.plain[rows], self.scale[rows])
+        return plain.float() * scale[..., None]
+
+
+class NibbleProduct(Product):
+    """4 bits: w ≈ (q - 8) · scale + zero, for each group of weights of an output."""
+
+    bits = 4
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__(weight)
+        self.outputs, self.inputs = weight.shape
+        spare = -self.outputs % TILE, -self.inputs % GROUP
+        groups = F.pad(weight.float(), (0, spare[1], 0, spare[0])).unflatten(1, (-1, GROUP))
+        low, high = groups.aminmax(dim=-1)  # (outputs, groups)
+        scale = ((high - low) / 15).clamp_min(1e-12)
+        # what is multiplied is bf16, so the weights are rounded to what that can say
+        scale, zero = scale.bfloat16(), (low + 8 * scale).bfloat16()
+        codes = ((groups - zero[..., None]) / scale[..., None] + 8).round().clamp_(0, 15).int().flatten(1)
+        self.register_buffer("plain", (codes[:, ::2] << 4 | codes[:, 1::2]).to(torch.uint8))
+        self.register_buffer("scale", torch.stack((scale.T, zero.T), -1).contiguous())  # (groups, outputs, 2)
+        self.plain: Tensor
+        self.scale: Tensor
+        self.packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = F.pad(x.bfloat16(), (0, -self.inputs % GROUP))
+        found: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.packed, GROUP, self.scale)
+        return found[:, : self.outputs].float()
+
+    def unpack(self, rows: Tensor | None = None) -> Tensor:
+        plain = self.plain[: self.outputs] if rows is None else self.plain[rows]
+        scale = self.scale.transpose(0, 1)[: self.outputs] if rows is None else self.scale.transpose(0, 1)[rows]
+        codes = torch.stack((plain >> 4, plain & 15), -1).flatten(-2)  # (…, inputs)
+        groups = codes.unflatten(-1, (-1, GROUP)).float()
+        found = (groups - 8) * scale[..., 0, None].float() + scale[..., 1, None].float()
+        return found.flatten(-2)[..., : self.inputs]
+
+
+PRODUCTS: dict[Precision, type[Product]] = {
+    "fp16": HalfProduct,
+    "bf16": BrainProduct,
+    "int8": ByteProduct,
+    "int4": NibbleProduct,
+}
+
+
+def count_levels() -> int:
+    """How large a whole number may stand for the largest of a row.
+
+    Without the instructions made for it, a processor adds two products of 8 bits in 16, and would cut off what doesn't
+    fit: rows have 7 bits there.
+    """
+    return 127 if torch.cpu._is_vnni_supported() else 63
+
+
+class PackedDense(nn.Module):
+    """What `Dense` does, with packed weights."""
+
+    def __init__(self, dense: Dense, product: type[Product]) -> None:
+        super().__init__()
+        self.in_features, self.out_features = dense.in_features, dense.out_features
+        self.product, self.bias = product(dense.weight.detach()), dense.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        return multiply(self.product, x, self.bias)
+
+    def score(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        return multiply(self.product, x, bias)
+
+    def score_in_single(self, x: Tensor) -> Tensor:
+        return F.linear(x.float(), self.matrix())
+
+    def matrix(self) -> Tensor:
+        return self.product.unpack()
+
+
+class PackedLookup(nn.Module):
+    """What `Lookup` does, with packed vectors."""
+
+    def __init__(self, table: Lookup, product: type[Product]) -> None:
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = table.num_embeddings, table.embedding_dim
+        self.product = product(table.weight.detach())
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        return self.product.unpack(numbers)
+
+    def score(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        return multiply(self.product, x, bias)
+
+    def matrix(self) -> Tensor:
+        return self.product.unpack()
+
+
+def multiply(product: Product, x: Tensor, bias: Tensor | None) -> Tensor:
+    """x Wᵀ + b for rows of any number of dimensions, in the type of x."""
+    found: Tensor = product(x.reshape(-1, x.shape[-1]))
+    if bias is not None:
+        found += bias
+    return found.to(x.dtype).view(*x.shape[:-1], -1)
+
+
+@dataclass(frozen=True)
+class PackedShare:
+    """What became of a model's weights."""
+
+    precision: Precision
+    packed: int  # numbers in fewer bits
+    whole: int  # numbers that stayed as they were
+
+    @property
+    def share(self) -> float:
+        return self.packed / max(1, self.packed + self.whole)
+
+
+def count_weights(model: nn.Module) -> int:
+    """The numbers of a model, each counted once however often it is used, and however it is packed."""
+    found = sum(weight.numel() for weight in model.parameters())
+    for module in model.modules():
+        own = sum(buffer.numel() for buffer in module.buffers(recurse=False))
+        found += module.count if isinstance(module, Product) else own
+    return found
+
+
+def list_packable(model: nn.Module) -> list[Dense | Lookup]:
+    """The matrices and tables that would be packed, each once."""
+    return [
+        module
+        for module in model.modules()
+        if isinstance(module, Dense | Lookup) and module.weight.numel() >= SMALL and not module.exact
+    ]
+
+
+def pack_model(model: nn.Module, precision: Precision) -> PackedShare:
+    """Pack the matrices and tables of a model where they stand; from then on it can be used, and not be trained.
+
+    Who shares a matrix goes on sharing it: a head that is tied to the embedding has the same table.
+    """
+    total = sum(weight.numel() for weight in model.parameters())
+    if precision == "fp32":
+        return PackedShare(precision, 0, total)
+    device = next(model.parameters()).device
+    if device.type != "cpu":
+        raise SpecError(f"precision {precision}: weights are packed for CPUs, and this model is on {device}", "fp32")
+    product = PRODUCTS[precision]
+    found = list_packable(model)
+    packed: dict[nn.Module, nn.Module] = {
+        module: PackedDense(module, product) if isinstance(module, Dense) else PackedLookup(module, product)
+        for module in found
+    }
+    saved = sum(module.weight.numel() for module in found)
+    for holder in list(model.modules()):
+        # a table that is looked up and not owned stands among the plain attributes
+        for place in (holder._modules, holder.__dict__):
+            for name, part in list(place.items()):
+                if isinstance(part, nn.Module) and part in packed:
+                    place[name] = packed[part]
+    return PackedShare(precision, saved, total - saved)

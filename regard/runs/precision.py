@@ -1,0 +1,112 @@
+"""In which precision a model is used: as one says, or as a second of measurement on this machine says (`auto`).
+
+What is fastest depends on the processor and on the sizes of the matrices, so it is tried: all products of one step for
+a few rows, in each precision. The choice is kept in the run's folder, for this machine and these sizes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard.core.dense import Dense
+from regard.core.hint import suggest
+from regard.core.packed import PRECISIONS, PRODUCTS, PackedShare, Precision, list_packable, pack_model
+from regard.errors import RegardError, SpecError, warn
+from regard.host.files import replace
+from regard.host.machine import describe_machine
+from regard.runs.resolve import CHOICE, is_run, split_noun
+
+TRIED: tuple[Precision, ...] = ("fp32", "fp16", "bf16", "int8")  # 4 bits change too much to be chosen unasked
+ROWS = 8  # that are multiplied at a time while measuring: a few sentences, or a small beam
+SECONDS = 0.25  # of each precision
+WORTH = 0.9  # a precision must take less than this share of the time of fp32 to be chosen
+
+
+@dataclass(frozen=True)
+class PrecisionChoice:
+    """Which precision is fastest, and what each took."""
+
+    precision: Precision
+    milliseconds: Mapping[str, float]
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{name} {value:.2g} ms" for name, value in self.milliseconds.items())
+        return f"precision {self.precision}: all matrices on {ROWS} rows take {told}"
+
+
+def use_precision(model: nn.Module, wish: str, noun: str) -> PackedShare | None:
+    """Bring a model to a precision where it stands; None: it is in single precision, as it was."""
+    if wish not in (*PRECISIONS, "auto"):
+        raise SpecError(f"--precision {wish}: unknown{suggest(wish, (*PRECISIONS, 'auto'))}")
+    if wish == "auto":
+        if next(model.parameters()).device.type != "cpu":
+            return None
+        choice = recall_choice(noun, model) or keep_choice(noun, model, choose_precision(model))
+        warn(str(choice))
+        wish = choice.precision
+    precision = next(name for name in PRECISIONS if name == wish)
+    return None if precision == "fp32" else pack_model(model, precision)
+
+
+def choose_precision(model: nn.Module) -> PrecisionChoice:
+    """Try all products of a step in each precision; one that can't be had here isn't chosen."""
+    taken: dict[str, float] = {}
+    counts = Counter((module.weight.shape[0], module.weight.shape[1]) for module in list_packable(model))
+    for precision in TRIED:
+        try:
+            taken[precision] = sum(count * time_product(*size, precision) for size, count in counts.items())
+        except RuntimeError:  # a kernel that this machine or this torch doesn't have
+            continue
+    best = min(taken, key=lambda name: taken[name] / (1.0 if name != "fp32" else 1 / WORTH))
+    return PrecisionChoice(next(name for name in PRECISIONS if name == best), taken)
+
+
+@torch.inference_mode()
+def time_product(outputs: int, inputs: int, precision: Precision) -> float:
+    """Milliseconds that a product of some rows and a matrix takes, at its best."""
+    weight, x = torch.randn(outputs, inputs), torch.randn(ROWS, inputs)
+    multiply = Dense(inputs, outputs, bias=False).score if precision == "fp32" else PRODUCTS[precision](weight)
+    best, began = float("inf"), time.perf_counter()
+    multiply(x)
+    while time.perf_counter() - began < SECONDS / 4:
+        first = time.perf_counter()
+        multiply(x)
+        best = min(best, time.perf_counter() - first)
+    return best * 1000
+
+
+def recall_choice(noun: str, model: nn.Module) -> PrecisionChoice | None:
+    """The choice that was made for a run on this machine; None where there is none, or it was for another model."""
+    try:
+        kept = json.loads((Path(split_noun(noun)[0]) / CHOICE).read_bytes())
+        if kept["machine"] != describe_machine() or kept["sizes"] != list_sizes(model):
+            return None
+        precision = next(name for name in PRECISIONS if name == kept["precision"])
+        return PrecisionChoice(precision, {str(name): float(value) for name, value in kept["milliseconds"].items()})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, StopIteration):
+        return None  # nothing that can be used is kept there
+
+
+def keep_choice(noun: str, model: nn.Module, choice: PrecisionChoice) -> PrecisionChoice:
+    """Note a choice in the folder of a run; what isn't ours, or can't be written to, is left alone."""
+    folder = Path(split_noun(noun)[0])
+    if is_run(folder):
+        told = {"precision": choice.precision, "milliseconds": dict(choice.milliseconds)}
+        content = {"machine": describe_machine(), "sizes": list_sizes(model), **told}
+        with suppress(OSError, RegardError):  # it is measured again the next time
+            replace(folder / CHOICE, (json.dumps(content, indent=1) + "\n").encode())
+    return choice
+
+
+def list_sizes(model: nn.Module) -> list[list[int]]:
+    """The shapes of what would be packed."""
+    return sorted(list(module.weight.shape) for module in list_packable(model))
