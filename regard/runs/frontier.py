@@ -291,10 +291,12 @@ def adopt_reward(noun: str, run: Run) -> dict[str, Grader]:
 def make_examiner(run: Run, start: Model, grader: Grader, most: int | None) -> Examiner:
     """Whoever asks all models: as the first run drew its answers, if it did."""
     task, tokenizer = run.spec.task, run.prepared().lexicon.tokenizer
-    own = (task.most, task.temperature, task.cut) if isinstance(task, PolicyTaskSpec) else (MOST, 1.0, 0.0)
-    chat, (usual, temperature, cut) = find_format(find_chat(run)), own
-    reference = partial(rest, start)
-    return Examiner(tokenizer, chat, grader.reward, most or usual, temperature, cut, grader.judge, reference)
+    own = (MOST, 1.0, 0.0, True)
+    if isinstance(task, PolicyTaskSpec):
+        own = (task.most, task.temperature, task.cut, task.ends)
+    usual, *how = own
+    settings = (find_format(find_chat(run)), grader.reward, most or usual, *how, grader.judge, partial(rest, start))
+    return Examiner(tokenizer, *settings)
 
 
 def choose_steps(run: Run, points: int) -> list[int]:

@@ -61,7 +61,7 @@ def draw_preferences(
     writer = load_as(noun, Writer, "only one that writes has answers")
     grader = open_grader(reward)
     chat = writer.format or find_format("plain")
-    examiner = Examiner(writer.tokenizer, chat, grader.reward, how.most, how.temperature, 0.0, grader.judge)
+    examiner = Examiner(writer.tokenizer, chat, grader.reward, how.most, how.temperature, 0.0, judge=grader.judge)
     samples = read_samples(None, PolicyTaskSpec(format=chat.name, reward=grader.reward), files, None)
     found = Preferences()
     if how.prefix is not None:

@@ -51,7 +51,7 @@ from regard.tasks.feedback.examiner import Examiner, measure_policy
 from regard.tasks.feedback.method import MethodSpec, Ppo, share_out
 from regard.tasks.feedback.mixture import MixedText, Mixture
 from regard.tasks.feedback.pairwise import check_roles, show_prompt
-from regard.tasks.feedback.rollout import Round, RoundLog, appraise, divide_rows, draw_answers, rest
+from regard.tasks.feedback.rollout import Round, RoundLog, Sampling, appraise, divide_rows, draw_answers, rest
 from regard.tasks.rewards.reward import RewardSpec
 from regard.tasks.rewards.right import RightReward
 from regard.tasks.task import Beside, Place, Pulse, Reference, Task, one_stack
@@ -75,6 +75,9 @@ class PolicyTaskSpec(ChatTaskSpec):
     """An answer has at most this many tokens, its end included."""
     temperature: Positive = 1.0
     """Scores are divided by this before a token is drawn; probabilities and divergences are those of what is drawn."""
+    ends: bool = True
+    """Answers may end by themselves; otherwise all have the most tokens, and what ends them is never drawn, as where a
+    text is written on and the shortest would earn the most."""
     cut: Weight = 0.0
     """An answer that isn't at its end after the most tokens has this much less reward."""
     epochs: Size = 2
@@ -159,7 +162,7 @@ class PolicyTaskSpec(ChatTaskSpec):
 
     def make_examiner(self, tokenizer: Tokenizer, beside: Beside, reference: Reference | None) -> Examiner:
         judge = beside("judge") if self.name_judge() is not None else None
-        settings = self.most, self.temperature, self.cut
+        settings = self.most, self.temperature, self.cut, self.ends
         return Examiner(tokenizer, self.chat, self.reward, *settings, judge, reference)
 
     def examine(self, pipeline: Writer) -> Examiner:
@@ -315,6 +318,12 @@ class PolicyTask(Task[PolicyBatch]):
         end = find_end(self.spec.chat, self.tokenizer)
         self.heard.figures = {**found.tell(end), **self.spec.method.tell(found), "beta": beta}
 
+    @property
+    def sampling(self) -> Sampling:
+        """How answers are drawn, and so how likely each of their tokens was."""
+        assert self.examiner is not None
+        return self.examiner.sampling
+
     @torch.enable_grad()
     def _note(self, found: Round, model: Model, parts: Sequence[Sequence[int]], names: Sequence[str]) -> None:
         """Keep what a model says of all answers, in the very batches of the first pass and as if for a gradient: other
@@ -323,7 +332,7 @@ class PolicyTask(Task[PolicyBatch]):
         valid, pad = found.valid, self.tokenizer.pad
         for rows in parts:
             values = self.spec.method.values and "values" in names
-            said = appraise(model, found.lay_out(rows, pad), valid[rows], self.spec.temperature, values)
+            said = appraise(model, found.lay_out(rows, pad), valid[rows], self.sampling, values)
             given = {"logs": said.logs, "entropy": said.entropy, "values": said.values, "reference": said.logs}
             for name in names:
                 if (told := given[name]) is not None:
@@ -337,7 +346,7 @@ class PolicyTask(Task[PolicyBatch]):
         self.heard.start("update")
         rows = batch.rows
         valid = found.valid[rows]
-        now = appraise(model, found.lay_out(rows, self.tokenizer.pad), valid, spec.temperature, spec.method.values)
+        now = appraise(model, found.lay_out(rows, self.tokenizer.pad), valid, self.sampling, spec.method.values)
         then = {name: tensor[rows] for name, tensor in found.tensors.items()}
         lost = spec.method.lose(now, then, self.beta)
         self.heard.count_clipped(lost.clipped[valid.to(lost.clipped.device)])

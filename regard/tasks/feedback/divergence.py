@@ -18,7 +18,7 @@ from regard.core.model import Model
 from regard.data.dialogue import Transcript
 from regard.tasks.feedback.likelihood import AnswerBatch
 from regard.tasks.feedback.pairwise import average_rows
-from regard.tasks.feedback.rollout import Sampling, draw_answers, rest
+from regard.tasks.feedback.rollout import Sampling, average_logs, draw_answers, rest
 from regard.tasks.reward import group_by_length
 from regard.tasks.task import Pulse, Reference
 
@@ -67,15 +67,14 @@ def diverge(
             scripts[-1].add(answer, True)
         batch = AnswerBatch.lay_out(scripts, how.pad).to(model.device)
         with rest(model):
-            logs = find_all_logs(model, batch, how.temperature)
+            logs = find_all_logs(model, batch, how)
         with reference() as start, torch.no_grad():
-            gaps = (logs.exp() * (logs - find_all_logs(start, batch, how.temperature))).sum(1)  # (tokens,)
+            gaps = average_logs(logs, logs - find_all_logs(start, batch, how))  # (tokens,)
         sizes = batch.learned.sum(1).tolist()
         found += [float(part.sum()) for part in gaps.double().split(sizes)]
     return found
 
 
-def find_all_logs(model: Model, batch: AnswerBatch, temperature: float) -> Tensor:
+def find_all_logs(model: Model, batch: AnswerBatch, how: Sampling) -> Tensor:
     """The log-probability of every word at every place of the answers: (tokens, vocabulary)."""
-    scores = model.factors(batch.inputs, batch.learned).table() / temperature
-    return (scores.float() if scores.dtype.itemsize < 4 else scores).log_softmax(-1)
+    return how.take_logs(model.factors(batch.inputs, batch.learned).table())

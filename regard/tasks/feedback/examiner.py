@@ -35,6 +35,7 @@ class Examiner:
     most: int  # tokens of an answer
     temperature: float
     cut: float  # what an answer without an end loses
+    ends: bool = True  # whether answers may end before they have the most tokens
     judge: Pipeline | None = None  # whom the reward asks
     reference: Reference | None = None  # the model as it began, if it is there
 
@@ -42,7 +43,7 @@ class Examiner:
     def sampling(self) -> Sampling:
         """How answers are drawn."""
         end = find_end(self.chat, self.tokenizer)
-        return Sampling(end, self.tokenizer.pad, self.most, self.temperature)
+        return Sampling(end, self.tokenizer.pad, self.most, self.temperature, self.ends)
 
     def encode(self, samples: Sequence[Sample]) -> list[list[int]]:
         return [encode_prompt(sample["prompt"], self.chat, self.tokenizer) for sample in samples]

@@ -37,6 +37,20 @@ class Sampling:
     pad: int
     most: int  # tokens of an answer, its end included
     temperature: float = 1.0
+    ends: bool = True  # False: every answer has the most tokens, and its end is never drawn
+
+    def take_logs(self, scores: Tensor) -> Tensor:
+        """Log-probabilities of what may be drawn, from a model's scores: (…, vocabulary)."""
+        scores = scores / self.temperature
+        scores = scores.float() if scores.dtype.itemsize < 4 else scores  # sums over a vocabulary need all the digits
+        if not self.ends:
+            scores = scores.index_fill(-1, torch.tensor([self.end], device=scores.device), -torch.inf)
+        return scores.log_softmax(-1)
+
+
+def average_logs(logs: Tensor, values: Tensor) -> Tensor:
+    """Σ p · value over a vocabulary; what can't be drawn has no part in it, whatever its value."""
+    return (logs.exp() * values.masked_fill(logs.isneginf(), 0.0)).sum(-1)
 
 
 def draw_answers(
@@ -46,7 +60,8 @@ def draw_answers(
 
     `seeds`: the luck of each answer; None: each token is the likeliest.
     """
-    search = Search(sample=seeds is not None, temperature=how.temperature, max_tokens=how.most)
+    least = None if how.ends else how.most
+    search = Search(sample=seeds is not None, temperature=how.temperature, min_tokens=least, max_tokens=how.most)
     many, written = max(1, AT_ONCE // samples), list[list[int]]()
     with rest(model):
         for first in range(0, len(prompts), many):
@@ -80,13 +95,11 @@ class Appraisal:
     values: Tensor | None = None  # what was still to come, as the model's head foresaw it
 
 
-def appraise(model: Model, batch: AnswerBatch, valid: Tensor, temperature: float, values: bool) -> Appraisal:
+def appraise(model: Model, batch: AnswerBatch, valid: Tensor, how: Sampling, values: bool) -> Appraisal:
     """What a model says of answers, in one pass over all tokens; `valid`: where they stand in (rows, time)."""
     batch = batch.to(model.device)
     features = model.features(batch.inputs)[batch.learned]  # (tokens, width)
-    scores = model.scored(features).table() / temperature
-    scores = scores.float() if scores.dtype.itemsize < 4 else scores  # sums over a vocabulary need all the digits
-    logs = scores.log_softmax(-1)  # (tokens, vocabulary)
+    logs = how.take_logs(model.scored(features).table())  # (tokens, vocabulary)
     valid = valid.to(model.device)
 
     def lay(found: Tensor) -> Tensor:
@@ -95,7 +108,7 @@ def appraise(model: Model, batch: AnswerBatch, valid: Tensor, temperature: float
     own = logs.gather(1, batch.targets[batch.learned][:, None])[:, 0]
     head = model.head
     foreseen = head.values(features).to(logs.dtype) if values and isinstance(head, WordHead) else None
-    entropy = -(logs.exp() * logs).sum(-1)
+    entropy = -average_logs(logs, logs)
     return Appraisal(lay(own), lay(entropy), None if foreseen is None else lay(foreseen))
 
 

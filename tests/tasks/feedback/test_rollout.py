@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ import torch
 import regard
 from regard.config import Document
 from regard.core.model import Model
+from regard.data.dialogue import Transcript
 from regard.errors import DataError, SpecError
 from regard.runs.folder import Run
 from regard.runs.load import load, load_beside
 from regard.runs.verify import verify
+from regard.tasks.feedback.divergence import diverge
+from regard.tasks.feedback.likelihood import AnswerBatch
 from regard.tasks.feedback.rollout import Round, Sampling, appraise, draw_answers, rest
 from tests.tasks.prompting import TREE, Steps, begin, find_step, start_task
 
@@ -62,6 +66,33 @@ def test_answers_come_as_often_as_the_model_says() -> None:
                 assert abs(seen - share) < 4 * (share * (1 - share) / count) ** 0.5
 
 
+def test_answers_without_an_end_are_drawn_and_appraised_alike() -> None:
+    """Where the end is never drawn, every other token is likelier by what it had."""
+    model, count = make("attention"), 4000
+    how = Sampling(end=3, pad=0, most=2, temperature=0.7, ends=False)
+    drawn = draw_answers(model, [[2, 5]], list(range(count)), how, samples=count)
+    assert all(len(answer) == 2 and 3 not in answer for answer in drawn)
+    script = Transcript()
+    script.add([2, 5], False)
+    script.add([0, 8], True)
+    model.eval()
+    said = appraise(model, AnswerBatch.lay_out([script], 0), torch.ones(1, 2, dtype=torch.bool), how, False)
+    (said.logs.sum() + said.entropy.sum()).backward()
+    assert all(weight.grad is None or weight.grad.isfinite().all() for weight in model.parameters())
+    with rest(model):
+        logs = []
+        for given in ([2, 5], [2, 5, 0]):
+            shares = (model(torch.tensor([given]))[0, -1].double() / 0.7).softmax(-1)
+            shares[3] = 0.0
+            logs.append((shares / shares.sum()).log())
+    torch.testing.assert_close(said.logs[0].double(), torch.stack([logs[0][0], logs[1][8]]), rtol=1e-4, atol=1e-5)
+    own = torch.stack([-(log.exp() * log)[log.isfinite()].sum() for log in logs])
+    torch.testing.assert_close(said.entropy[0].double(), own, rtol=1e-4, atol=1e-5)
+    share = float((logs[0][0] + logs[1][8]).exp())
+    assert abs(drawn.count([0, 8]) / count - share) < 4 * (share * (1 - share) / count) ** 0.5
+    assert diverge(model, partial(rest, model), [[2, 5]], [[0, 8]], how) == [0.0]
+
+
 def test_the_likeliest_answer_needs_no_seed() -> None:
     model = make("lstm")
     assert draw_answers(model, PROMPTS, None, HOW) == draw_answers(model, PROMPTS, None, HOW)
@@ -76,7 +107,9 @@ def test_the_first_ratio_is_one_to_the_bit(tmp_path: Path, kind: str, method: st
     task.prepare(model, place.batch)
     assert task.round is not None
     rows = place.batch.rows
-    now = appraise(model, task.round.lay_out(rows, task.tokenizer.pad), task.round.valid[rows], 1.0, method == "ppo")
+    now = appraise(
+        model, task.round.lay_out(rows, task.tokenizer.pad), task.round.valid[rows], task.sampling, method == "ppo"
+    )
     assert torch.equal(now.logs, task.round.tensors["logs"][rows])
     assert now.logs.requires_grad
     assert torch.equal(task.round.tensors["reference"], task.round.tensors["logs"])  # it hasn't moved yet
