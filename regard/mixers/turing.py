@@ -88,7 +88,8 @@ def move_heads(asked: Tensor, memory: Tensor, before: Tensor, shift: int) -> Ten
     lengths = torch.linalg.vector_norm(memory, dim=-1).clamp(min=1e-6)[:, None]  # (rows, 1, slots)
     match = (F.normalize(key, dim=-1, eps=1e-6) @ memory.mT) / lengths
     content = (F.softplus(strength) * match).softmax(-1)
-    mixed = torch.lerp(before, content, gate.sigmoid())
+    gate = gate.sigmoid()
+    mixed = gate * content + (1 - gate) * before
     ring = torch.cat((mixed[..., slots - shift :], mixed, mixed[..., :shift]), -1)
     # window i holds the weights from i - shift to i + shift, so the last of them comes by the step -shift
     moved = ring.unfold(-1, 2 * shift + 1, 1) @ shifts.softmax(-1).flip(-1)[..., None]  # (rows, heads, slots, 1)
