@@ -163,10 +163,10 @@ class Mask:
         return torch.argsort(self.valid.logical_not().to(torch.uint8), dim=1, stable=True)
 
     def align(self, x: Tensor) -> Tensor:
-        """Move each row's real tokens to the front: (rows, time, width) to the same."""
+        """Move each row's real tokens to the front: (rows, time, …) to the same."""
         if self.valid is None or self.trailing:
             return x
-        return x.gather(1, self.order[..., None].expand_as(x))
+        return x.gather(1, self.order.view(*self.order.shape, *(1,) * (x.dim() - 2)).expand_as(x))
 
     @property
     def aligned(self) -> Tensor | None:

@@ -29,6 +29,7 @@ class Part(nn.Module):
     before: ClassVar[tuple[str, ...]] = ()  # of a head: what stands before the answer, and another head may take over
     by_label: ClassVar[tuple[str, ...]] = ()  # of a head: what has a row for each label
     anew: ClassVar[tuple[str, ...]] = ()  # of a head: what every run learns by itself, whatever model it goes on from
+    recalls: bool = False  # True: it looks at a memory, so its weights are an alignment
     path: str = "part"
 
     def reset(self) -> None:
@@ -57,7 +58,6 @@ class Mixer(Part):
 
     path = "mixer"
     causal: bool = True  # False: a position may see later ones, so there is no stepping
-    recalls: bool = False  # True: it looks at a memory, so its weights are an alignment
     grows: bool = False  # True: what it remembers grows with every position
     alone: bool = False  # True: a position needs nothing of those before it, so there is nothing to remember
     packs: ClassVar[bool] = False  # True: it keeps a row's documents apart itself, by the mask's table

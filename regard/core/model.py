@@ -24,7 +24,7 @@ from regard.core.mixer import Mixer, Part
 from regard.core.packed import count_weights
 from regard.core.padding import Valid, check_valid
 from regard.core.probe import Probe, Sight, join_probes
-from regard.core.role import HeadSpec, InitSpec
+from regard.core.role import HeadSpec, InitSpec, insist_on_memory
 from regard.core.spec import Spec, build_optional
 from regard.core.stack import Stack, StackSpec
 from regard.core.state import Group, Memory, Progress
@@ -66,8 +66,7 @@ class Model(Visible):
         ending = last.start(view.mask.rows, view) if last is not None and last.leaves_final else None
         parts = tuple(Group(parts=(ending if layer is layers[-1] else None, None)) for layer in layers)
         states = self.encoder(inputs.tokens, view, Group(parts=parts))
-        final = None if ending is None else ending.summary()
-        return Memory(tensors=(view.mask.align(states),), valid=view.mask.aligned, final=final)
+        return Memory.of(view.mask, states, None if ending is None else ending.summary(), inputs.tokens)
 
     def forward(
         self,
@@ -215,7 +214,8 @@ class Model(Visible):
     @property
     def alignments(self) -> tuple[str, ...]:
         """Names under which a probe sees what the decoder looks at in the memory."""
-        return tuple(f"{mixer.path}.weights" for mixer in self.mixers if mixer.recalls)
+        parts = [*self.mixers, *([] if self.head is None else [self.head])]
+        return tuple(f"{part.path}.weights" for part in parts if part.recalls)
 
     def reset(self) -> None:
         """Start all weights anew, as the spec's scheme and the parts say."""
@@ -313,9 +313,9 @@ class ModelSpec(Spec):
             for number, block in enumerate(stack.layout() if stack else []):
                 for mixer in (block.mix, block.cross):
                     wanted = mixer.memory_width(stack.width) if mixer and stack else None
-                    if wanted is not None and wanted != left:
-                        there = "there is none" if left is None else f"the encoder leaves one of {left}"
-                        raise ValueError(f"{name}.blocks.{number} reads a memory of width {wanted}, and {there}")
+                    insist_on_memory(f"{name}.blocks.{number}", wanted, left)
+        left = self.encoder.width if self.encoder and self.decoder else None
+        insist_on_memory("head", self.head.memory_width(self.main.width) if self.head else None, left)
         return self
 
     @property

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regard.core.order import Order
     from regard.core.stack import StackSpec
 
-Answers = Literal["words", "classes", "tags", "vectors"]  # what heads give
+Answers = Literal["words", "classes", "tags", "vectors", "positions"]  # what heads give
 
 
 class NormSpec(Spec):
@@ -198,6 +198,10 @@ class HeadSpec(Spec):
         """The part of it that scores words, if there is one."""
         return None
 
+    def memory_width(self, width: int) -> int | None:
+        """The width of the memory that it looks at inside a model of some width; None: it looks at none."""
+        return None
+
     def resize(self, tokens: int) -> Self:
         """The same for so many tokens, where it has a size of its own."""
         return self
@@ -220,3 +224,10 @@ class InitSpec(Spec):
 
     def fill(self, model: nn.Module, sublayers: int) -> None:
         raise NotImplementedError
+
+
+def insist_on_memory(part: str, wanted: int | None, left: int | None) -> None:
+    """Refuse a part that reads a memory of another width than the encoder leaves, if it leaves one."""
+    if wanted is not None and wanted != left:
+        there = "there is none" if left is None else f"the encoder leaves one of {left}"
+        raise ValueError(f"{part} reads a memory of width {wanted}, and {there}")

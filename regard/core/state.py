@@ -297,10 +297,21 @@ class Shared(State):
 
 @dataclass
 class Memory(Shared):
-    """What an encoder leaves behind: `states` for each position, and `final` where a recurrence ended."""
+    """What an encoder leaves behind: `states` for each position, `final` where a recurrence ended, and what it `read`,
+    for who points at it.
+    """
 
     valid: Tensor | None = None  # (sentences, keys), None: all real
     final: Tensor | None = None  # (sentences, pieces, layers, width); pieces: hidden, then cell if there is one
+    read: Tensor | None = None  # (sentences, keys, …), tokens or numbers; None: positions weren't read one by one
+
+    @classmethod
+    def of(cls, mask: Mask, states: Tensor, final: Tensor | None, read: Tensor) -> Memory:
+        """What a call leaves, each sentence's real positions first; a picture, of four axes, isn't read by position."""
+        each = read.dim() <= 3 and read.shape[:2] == states.shape[:2]
+        return cls(
+            tensors=(mask.align(states),), valid=mask.aligned, final=final, read=mask.align(read) if each else None
+        )
 
     @property
     def states(self) -> Tensor:
@@ -314,6 +325,7 @@ class Memory(Shared):
             if index is not None:
                 moved.valid = None if self.valid is None else self.valid.index_select(0, index)
                 moved.final = None if self.final is None else self.final.index_select(0, index)
+                moved.read = None if self.read is None else self.read.index_select(0, index)
         return moved
 
     @classmethod
@@ -324,6 +336,13 @@ class Memory(Shared):
         return [
             replace(state, valid=state._mark_valid(before.keys)) for before, state in zip(states, level, strict=True)
         ]
+
+    def _lengthen(self, keys: int) -> Self:
+        longer = super()._lengthen(keys)
+        if self.read is None or longer is self:
+            return longer
+        beside = (0, 0) * (self.read.dim() - 2)
+        return replace(longer, read=F.pad(self.read, (*beside, 0, keys - self.keys)))
 
     def _mark_valid(self, real: int) -> Tensor:
         """`valid` over all keys, of which the first `real` were there before some were added."""

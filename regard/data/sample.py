@@ -1,7 +1,8 @@
 """Samples: what a corpus is made of. Its form says which fields a sample has and what each holds.
 
 `pairs` have `source` and `target`; `documents` a `text`; `labels` a `text`, perhaps a `second` one, and a `label`;
-`tags` have `words` and `tags`; `series` have `values`, `marks` and a `target`; `pictures` have a `picture`, `images` a
+`tags` have `words` and `tags`; `series` have `values`, `marks` and a `target`; `points` have `points` and a `target`
+that is some of them in order; `pictures` have a `picture`, `images` a
 `label` beside it, `captions` one or several `texts`; `conversations` have `messages`, `prompts` a `prompt` of messages,
 `preferences` the answers `chosen` and `rejected` beside it. Another form is another subclass of
 `FormSpec`, wherever it is defined; its fields may be arrays. A sample may say its `place`, as `file:line`, for errors
@@ -64,6 +65,20 @@ class Messages:
             and value.keys() == {"role", "content"}
             and all(isinstance(text, str) for text in value.values())
         )
+
+
+@dataclass(frozen=True)
+class Points:
+    """A field that holds points of the plane: pairs of numbers."""
+
+    def __str__(self) -> str:
+        return "a list of points, each of two numbers"
+
+    def fits(self, value: object) -> bool:
+        return isinstance(value, list) and bool(value) and all(map(self._is_point, value))
+
+    def _is_point(self, value: object) -> bool:
+        return isinstance(value, list) and len(value) == 2 and all(type(number) in (int, float) for number in value)
 
 
 TEXT, NUMBER = Plain((str,)), Plain((int, float))
@@ -169,6 +184,15 @@ class SeriesForm(FormSpec):
     holds: ClassVar[Mapping[str, Field]] = {"values": NUMBERS, "marks": INTEGERS, "target": NUMBER}
     aligned: ClassVar[tuple[str, ...]] = ("values", "marks")
     asks: ClassVar[tuple[str, ...]] = ("values", "marks")
+
+
+class PointForm(FormSpec):
+    """`target`: places among the points, from 1 upwards; `ring`: whether it is the same wherever it begins."""
+
+    kind: Literal["points"] = "points"
+    holds: ClassVar[Mapping[str, Field]] = {"points": Points(), "target": INTEGERS}
+    may_hold: ClassVar[Mapping[str, Field]] = {"ring": Plain((bool,))}
+    asks: ClassVar[tuple[str, ...]] = ("points",)
 
 
 class PictureForm(FormSpec):

@@ -336,7 +336,7 @@ def choose_weights(scorer: Scorer, attention: bool | str | Sequence[str]) -> tup
     if isinstance(attention, bool):
         return scorer.alignments if attention else ()
     patterns = [attention] if isinstance(attention, str) else attention
-    names = [name for name in scorer.names() if name.startswith("decoder.") and name.endswith("weights")]
+    names = [name for name in scorer.names() if name.startswith(("decoder.", "head.")) and name.endswith("weights")]
     if not names:
         raise InputError("nothing in this decoder attends, so there are no weights to keep", "attention=False")
     insist(patterns, names)

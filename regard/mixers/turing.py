@@ -53,32 +53,48 @@ class TuringState(State):
 
     carry: Carry
     memory: Tensor  # (rows, slots, size)
-    reading: Tensor  # (rows, reads, slots), weights
-    writing: Tensor  # (rows, writes, slots), weights
+    places: Tensor  # (rows, reads + writes, slots), weights
     found: Tensor  # (rows, reads * size)
 
 
 class TuringHeads(Part):
-    """Where `count` heads look next: content, interpolation, shift, sharpening (equations 5 to 9)."""
+    """What `count` heads are told by the controller."""
 
     def __init__(self, count: int, width: int, size: int, shift: int) -> None:
         super().__init__()
-        self.count, self.size, self.shift = count, size, shift
-        self.sizes = (size, 1, 1, 2 * shift + 1, 1)  # key, strength, gate, shifts, sharpness
-        self.address = Dense(width, count * sum(self.sizes))
+        self.count = count
+        self.address = Dense(width, count * sum(list_orders(size, shift)))
 
-    def forward(self, hidden: Tensor, memory: Tensor, before: Tensor) -> Tensor:
-        """(rows, count, slots), each head's weights."""
-        asked = self.address(hidden).unflatten(-1, (self.count, -1))
-        key, strength, gate, shifts, sharpness = asked.split(self.sizes, -1)
-        match = F.normalize(torch.tanh(key), dim=-1, eps=1e-6) @ F.normalize(memory, dim=-1, eps=1e-6).mT
-        content = (F.softplus(strength) * match).softmax(-1)
-        gate = gate.sigmoid()
-        mixed = gate * content + (1 - gate) * before
-        steps = range(-self.shift, self.shift + 1)
-        moved = sum(w * mixed.roll(step, -1) for w, step in zip(shifts.softmax(-1).split(1, -1), steps, strict=True))
-        sharp = (moved + 1e-12) ** (1 + F.softplus(sharpness))
-        return sharp / sharp.sum(-1, keepdim=True)
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(rows, count, orders)"""
+        asked: Tensor = self.address(hidden)
+        return asked.unflatten(-1, (self.count, -1))
+
+
+def list_orders(size: int, shift: int) -> tuple[int, ...]:
+    """How many numbers tell a head its key, strength, gate, shifts and sharpness."""
+    return size, 1, 1, 2 * shift + 1, 1
+
+
+def move_heads(asked: Tensor, memory: Tensor, before: Tensor, shift: int) -> Tensor:
+    """Where heads look next, all of them at once: (rows, heads, slots). Equations 5 to 9 of the paper.
+
+    content, interpolation, shift, sharpening. The key and the slots are divided by their lengths after the product: a
+    memory of unit vectors would cost three passes over all of it, forward and backward.
+    """
+    size, slots = memory.shape[-1], memory.shape[-2]
+    key, strength, gate, shifts, sharpness = asked.split(list_orders(size, shift), -1)
+    key = torch.tanh(key)
+    lengths = torch.linalg.vector_norm(memory, dim=-1).clamp(min=1e-6)[:, None]  # (rows, 1, slots)
+    match = (F.normalize(key, dim=-1, eps=1e-6) @ memory.mT) / lengths
+    content = (F.softplus(strength) * match).softmax(-1)
+    gate = gate.sigmoid()
+    mixed = gate * content + (1 - gate) * before
+    ring = torch.cat((mixed[..., slots - shift :], mixed, mixed[..., :shift]), -1)
+    # window i holds the weights from i - shift to i + shift, so the last of them comes by the step -shift
+    moved = ring.unfold(-1, 2 * shift + 1, 1) @ shifts.softmax(-1).flip(-1)[..., None]  # (rows, heads, slots, 1)
+    # w^γ / Σ w^γ is a softmax of γ log w
+    return ((1 + F.softplus(sharpness)) * (moved[..., 0] + 1e-12).log()).softmax(-1)
 
 
 class TuringMachine(Mixer):
@@ -108,42 +124,48 @@ class TuringMachine(Mixer):
         tape = state if isinstance(state, TuringState) else self.start(view.mask.rows, view)
         see = view.watcher(self.path, *self.names)
         cell = self.cell.watched(self.path, view)
-        valid, outputs = view.mask.valid, []
-        for time in range(x.shape[1]):
+        # nobody reads the last tape of a whole call, and pads that come last can't touch what came before them
+        loose = state is None and view.mask.trailing
+        valid, seen = None if loose else view.mask.valid, []
+        for time, now in enumerate(x.unbind(1)):
             before = tape.map(lambda tensor: tensor)
-            outputs.append(self.tick(cell, x[:, time], tape, see))
+            hidden = self.tick(cell, now, tape, see)
+            seen.append(torch.cat((hidden, tape.found), -1))
             if valid is not None:
                 keep(tape, before, valid[:, time])
         if isinstance(cell, Watched):
             cell.report()
         tape.advance(view.mask)
-        return torch.stack(outputs, 1)
+        answered: Tensor = self.output(torch.stack(seen, 1))
+        return answered
 
     def tick(self, cell: Cell | Watched, x: Tensor, tape: TuringState, see: See | None) -> Tensor:
-        """One position: think, write, read, answer."""
+        """One position: think, write, read; the controller's hidden vector."""
+        spec = self.spec
         hidden, tape.carry = cell.step(torch.cat((x, tape.found), -1), tape.carry)
-        writing = self.writers(hidden, tape.memory, tape.writing)
-        reading = self.readers(hidden, tape.memory, tape.reading)
+        asked = torch.cat((self.readers(hidden), self.writers(hidden)), 1)
+        tape.places = move_heads(asked, tape.memory, tape.places, spec.shift)
+        reading, writing = tape.places.split((spec.reads, spec.writes), 1)
         if see:
-            writing = see("write_weights", writing[:, :, None])[:, :, 0]
             reading = see("read_weights", reading[:, :, None])[:, :, 0]
-        erase, add = self.change(hidden).unflatten(-1, (self.spec.writes, 2, -1)).unbind(2)
+            writing = see("write_weights", writing[:, :, None])[:, :, 0]
+            tape.places = torch.cat((reading, writing), 1)
+        erase, add = self.change(hidden).unflatten(-1, (spec.writes, 2, -1)).unbind(2)
         # every write head erases before any adds (equations 3 and 4)
-        kept = (1 - writing[..., None] * erase.sigmoid()[:, :, None]).prod(1)  # (rows, slots, size)
-        tape.memory = tape.memory * kept + writing.mT @ torch.tanh(add)
-        tape.reading, tape.writing, tape.found = reading, writing, (reading @ tape.memory).flatten(1)
-        return self.output(torch.cat((hidden, tape.found), -1))
+        kept = 1 - writing[..., None] * erase.sigmoid()[:, :, None]  # (rows, writes, slots, size)
+        kept = kept[:, 0] if spec.writes == 1 else kept.prod(1)
+        tape.memory = torch.baddbmm(tape.memory * kept, writing.mT, torch.tanh(add))
+        tape.found = (reading @ tape.memory).flatten(1)
+        return hidden
 
     def start(self, rows: int, view: View) -> TuringState:
         memory = self.blank.expand(rows, self.spec.slots, -1)
         places = self.rest.softmax(-1).expand(rows, -1, -1)
-        reading, writing = places.split((self.spec.reads, self.spec.writes), 1)
         return TuringState(
             carry=self.cell.zeros(rows, view),
             memory=memory,
-            reading=reading,
-            writing=writing,
-            found=(reading @ memory).flatten(1),
+            places=places,
+            found=(places[:, : self.spec.reads] @ memory).flatten(1),
         )
 
 
@@ -154,5 +176,5 @@ def keep(tape: TuringState, before: TuringState, real: Tensor) -> None:
         return torch.where(real.view(-1, *(1,) * (new.dim() - 1)), new, old)
 
     tape.carry = tuple(pick(new, old) for new, old in zip(tape.carry, before.carry, strict=True))
-    for name in ("memory", "reading", "writing", "found"):
+    for name in ("memory", "places", "found"):
         setattr(tape, name, pick(getattr(tape, name), getattr(before, name)))

@@ -79,6 +79,11 @@ RUNS: dict[str, dict[str, Any]] = {
         "corpus": {"kind": "adding", "train": 200, "validation": 20, "test": 20, "sizes": [4, 6], "test_sizes": [4, 9]},
         "model": {"kind": "gru", "width": 16, "depth": 1},
     },
+    "pointing": {
+        "task": {"kind": "pointing", "search": {"min_tokens": 3}},
+        "corpus": {"kind": "hull", "train": 200, "validation": 20, "test": 20, "sizes": [3, 6], "test_sizes": [3, 9]},
+        "model": {"kind": "pointer-network", "width": 16},
+    },
     "translation": {"task": "translation", "corpus": FIRST, "model": DECODER},
     "images": {
         "task": {"kind": "images", "augment": ["cutout", "mixup"]},
@@ -113,6 +118,7 @@ MEASURES = {
     "embedding": ["found", "found_low", "reciprocal_rank"],
     "algorithm": ["exact", "by_size"],
     "regression": ["error", "error_low", "error_by_size"],
+    "pointing": ["exact", "exact_low", "loss", "by_size"],
     "translation": ["bleu", "perplexity"],
 }
 

@@ -317,7 +317,7 @@ def only(scores: Tensor, tokens: Tensor) -> Tensor:
 
 def rules(settings: Search, demands: Demands, limits: Sequence[int], ends: Sequence[int]) -> list[Filter]:
     """What holds in every search: tokens that may not come next, and those that are held against a row."""
-    if len(demands.filters) != len(settings.filters):
+    if len(demands.filters) < len(settings.filters):  # there may be more: whoever asks has rules of its own
         raise SpecError(
             f"filters: {settings.filters[0].kind} must be built for a tokenizer, and this search has none",
             "Demands(filters=[filter.build(tokenizer) for filter in settings.filters])",
