@@ -232,6 +232,27 @@ class Ahead:
         return cell.climb(now, carry)
 
 
+class Again:
+    """A cell that steps over and over from the input of one position: what that says is computed once, for all of them.
+
+    The cell's input has one channel more than what is given. It is a flag: 1 at the first step from an input, else 0.
+    """
+
+    def __init__(self, cell: Cell, x: Tensor) -> None:
+        """`x`: (rows, time, …)"""
+        self.cell = cell
+        weight, self.recurrent, bias, self.other = cell._weights(0)
+        self.flag = weight[:, -1]
+        self.given = F.linear(x, weight[:, :-1], bias).unbind(1)
+
+    def step(self, time: int, carry: Carry, first: bool) -> tuple[Tensor, Carry]:
+        """The cell's own `step`, from the input at some position."""
+        cell, before = self.cell, tuple(piece[:, 0] for piece in carry)
+        given = self.given[time] + self.flag if first else self.given[time]
+        values = cell._tick(given, F.linear(before[0], self.recurrent, self.other), before)
+        return cell.climb(tuple(values[name] for name in ("hidden", "cell")[: cell.pieces]), carry)
+
+
 class Watched:
     """A cell that steps in the open through the positions of a call, and shows at the end what was inside."""
 
