@@ -90,7 +90,7 @@ class Pondering(Mixer):
         memory.advance(view.mask)
         report(view, self.path, self.halting, tallies)
         if self.tries and view.watcher(self.path, "trials"):
-            view.see(self.path, "trials", lay_out_trials(trials))
+            view.see(self.path, "trials", lay_out_trials(trials, outputs))
         return torch.stack(outputs, 1)
 
     def think(self, cell: Again, time: int, carry: Carry, tally: Tally) -> tuple[Carry, list[Tensor]]:
@@ -109,7 +109,8 @@ class Pondering(Mixer):
         return PonderState(carry=self.cell.zeros(rows, view))
 
 
-def lay_out_trials(trials: list[list[Tensor]]) -> Tensor:
-    """What came out after each step of each position: (rows, steps, time, width), the last one repeated."""
+def lay_out_trials(trials: list[list[Tensor]], outputs: list[Tensor]) -> Tensor:
+    """What came out after each step of each position: (rows, steps, time, width), at the end what goes on."""
     longest = max(map(len, trials))
-    return torch.stack([torch.stack([*each, *each[-1:] * (longest - len(each))], 1) for each in trials], 2)
+    filled = [[*tried, *[output] * (longest - len(tried))] for tried, output in zip(trials, outputs, strict=True)]
+    return torch.stack([torch.stack(each, 1) for each in filled], 2)

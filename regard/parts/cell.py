@@ -165,6 +165,8 @@ class Cell(Part):
 
     def climb(self, now: Carry, carry: Carry) -> tuple[Tensor, Carry]:
         """The rest of a step, from what its first layer made: all layers above."""
+        if self.layers == 1:  # a view costs nothing, and loops of small steps feel a copy
+            return now[0], tuple(piece[:, None] for piece in now)
         hidden = [now]
         for layer in range(1, self.layers):
             x = dropout(now[0], self.dropout) if self.dropout and self.training else now[0]

@@ -159,22 +159,22 @@ class AdaptiveTally(Tally):
         super().__init__(halting.limit, running)
         self.halting = halting
         self.total: Tensor | float = 0.0
-        self.remainder: Tensor | float = 0.0
 
     def decide(self, hidden: Tensor, last: bool) -> Tensor:
         halt = self.halting.score(hidden)
         ends = torch.ones_like(self.running) if last else self.total + halt >= 1 - self.halting.slack
         weight = torch.where(ends, 1 - self.total, halt) * self.running
         self.steps = self.steps + self.running
-        self.remainder = self.remainder + torch.where(ends, weight, 0)
         self.total = self.total + weight
         self.running = self.running & ~ends
         return weight
 
     def show(self, name: str) -> Tensor:
-        if name == "ponder":  # N + R (equation 9); only R has a slope
-            return (self.steps + self.remainder)[..., None]
-        return super().show(name)
+        if name != "ponder":
+            return super().show(name)
+        last = (self.steps[..., None] - 1).clamp(min=0).long()  # a pad takes no step, and its first weight is 0
+        remainder = torch.stack(self.weights, -1).gather(-1, last)
+        return self.steps[..., None] + remainder  # N + R (equation 9); only R has a slope
 
 
 class AdaptiveHalting(Unit):
@@ -262,7 +262,8 @@ def report(view: View, path: str, halting: Halting, tallies: Sequence[Tally]) ->
     for name in halting.sights:
         if view.watcher(path, name) is None:
             continue
-        pieces = [tally.show(name) for tally in tallies]
+        # where all rows have a pad there is no step to tell of
+        pieces = [tally.show(name) if tally.weights else tally.steps[..., None] for tally in tallies]
         longest = max(piece.shape[-1] for piece in pieces)
         pieces = [F.pad(piece, (0, longest - piece.shape[-1])) for piece in pieces]
         value = pieces[0] if pieces[0].dim() == 3 else torch.stack(pieces, 1)  # (rows, time, …)

@@ -6,6 +6,7 @@ thinks, so are its steps.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -16,12 +17,14 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
 from regard.core.padding import Padding
 from regard.core.probe import Record
 from regard.core.role import Answers
+from regard.core.spec import show_value
 from regard.data.batches import BatchSpec
 from regard.data.column import ColumnSpec
 from regard.data.lexicon import Lexicon
@@ -136,6 +139,20 @@ def size_up(sample: Sample) -> int:
     return int(sample.get("size", len(sample["vectors"])))
 
 
+def parse_vectors(text: str) -> Any:
+    """Vectors that somebody typed: [[0, 1, -1], [1, 1, 0]]."""
+    hint = "[[0, 1, -1], [1, 1, 0]]: a list for each position"
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(f"this model reads vectors of numbers, and {show_value(text)} is no JSON", hint) from None
+    rows = found if isinstance(found, list) else []
+    widths = {len(row) if isinstance(row, list) else 0 for row in rows}
+    if len(widths) != 1 or not all(type(number) in (int, float) for row in rows for number in row):
+        raise InputError(f"{show_value(text)} isn't a list of vectors of one size", hint)
+    return found
+
+
 @dataclass
 class ReckoningBatch:
     """Vectors, pads last, and the numbers of their answers."""
@@ -145,14 +162,17 @@ class ReckoningBatch:
     count: int  # answers that there are
 
 
-def collect(vectors: Sequence[NDArray[np.float32]], answers: Sequence[NDArray[np.int16]]) -> ReckoningBatch:
-    """A batch from problems of any length."""
-    padding = Padding([len(each) for each in vectors])
-    numbers = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(np.array(each)) for each in vectors], batch_first=True)
-    wanted = [torch.from_numpy(each.astype(np.int64)) for each in answers]
-    padded = torch.nn.utils.rnn.pad_sequence(wanted, batch_first=True, padding_value=SILENT)
+def collect(vectors: NDArray[np.float32], answers: NDArray[np.int16], lengths: Sequence[int]) -> ReckoningBatch:
+    """A batch from problems of any length, which stand one behind the other."""
+    padding = Padding(lengths)
+    given, wanted = torch.from_numpy(vectors), torch.from_numpy(answers.astype(np.int64))
+    if padding.whole:
+        numbers, asked = (each.unflatten(0, (len(lengths), -1)) for each in (given, wanted))
+    else:
+        numbers = pad_sequence(given.split(list(lengths)), batch_first=True)
+        asked = pad_sequence(wanted.split(list(lengths)), batch_first=True, padding_value=SILENT)
     inputs = Inputs(numbers, None if padding.whole else padding)
-    return ReckoningBatch(inputs, padded, int((padded != SILENT).sum()))
+    return ReckoningBatch(inputs, asked, int((answers != SILENT).sum()))
 
 
 def charge_answers(logits: Tensor, answers: Tensor) -> Tensor:
@@ -171,8 +191,9 @@ class ReckoningTask(Task[ReckoningBatch]):
     expects = True
 
     def make_batch(self, rows: list[int], chance: Random) -> ReckoningBatch:
-        vectors, answers = self.columns["vectors"], self.columns["answers"]
-        return collect([vectors.read(n) for n in rows], [answers.read(n) for n in rows])
+        vectors, lengths = self.columns["vectors"].gather_parts(rows)
+        answers, _ = self.columns["answers"].gather_parts(rows)
+        return collect(vectors, answers, lengths.tolist())
 
     def size(self, batch: ReckoningBatch) -> int:
         return batch.count
@@ -219,11 +240,9 @@ class Reckoner(Pipeline):
         return given
 
     def lay_out(self, text: Any, target: str | None = None) -> Reading:
-        """What the model reads of a problem, to be looked at: positions have numbers, from 1."""
+        """What the model reads of a problem, to be looked at: an array, or the same as JSON; positions count from 1."""
         refuse_target(self, target)
-        if isinstance(text, str):
-            raise InputError("this model reads vectors of numbers and no text", "regard look RUN --sample N")
-        given, labels = self.read(text), self.lexicon.labels
+        given, labels = self.read(parse_vectors(text) if isinstance(text, str) else text), self.lexicon.labels
         pieces = tuple(str(n + 1) for n in range(len(given)))
         return Reading(
             Inputs(torch.from_numpy(given)[None]),
@@ -249,7 +268,8 @@ class Reckoner(Pipeline):
 
     @torch.no_grad()
     def _solve(self, vectors: Sequence[NDArray[np.float32]], answers: Sequence[NDArray[np.int16]]) -> list[Solution]:
-        batch, model = collect(vectors, answers), self.model
+        lengths = [len(each) for each in vectors]
+        batch, model = collect(np.concatenate(vectors), np.concatenate(answers), lengths), self.model
         names = [name for name in model.names() if name.endswith(".steps")]
         record = Record(*names) if names else None
         inputs = Inputs(batch.inputs.tokens, batch.inputs.valid, probe=record)
@@ -259,8 +279,7 @@ class Reckoner(Pipeline):
         asked = batch.answers != SILENT
         steps = None if record is None else torch.stack([record[name][..., 0].cpu() for name in names]).sum(0)
         found = []
-        for row, given in enumerate(vectors):
-            time = len(given)
+        for row, time in enumerate(lengths):
             wanted, mine = asked[row, :time], best[row, :time]
             right = int((wanted & (mine == batch.answers[row, :time])).sum())
             texts = [
