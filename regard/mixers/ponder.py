@@ -21,7 +21,7 @@ from regard.core.spec import Rate, Size
 from regard.core.state import State
 from regard.core.view import View
 from regard.parts.cell import Again, Carry, Cell, Kind
-from regard.parts.halting import Adaptive, HaltSpec, Tally, report
+from regard.parts.halting import Adaptive, HaltSpec, Visit, report
 
 
 class Ponder(MixerSpec):
@@ -73,12 +73,12 @@ class Pondering(Mixer):
         memory = state if isinstance(state, PonderState) else self.start(view.mask.rows, view)
         cell, valid = Again(self.cell, x.to(memory.carry[0].dtype)), view.mask.valid
         everywhere = torch.ones(len(x), dtype=torch.bool, device=x.device)
-        tallies: list[Tally] = []
+        visits: list[Visit] = []
         outputs, trials = [], []
         for time in range(x.shape[1]):
             real = everywhere if valid is None else valid[:, time]
-            tally = self.halting.begin(real)
-            mean, tried = self.think(cell, time, memory.carry, tally)
+            visit = self.halting.begin(real)
+            mean, tried = self.think(cell, time, memory.carry, visit)
             if valid is not None:
                 mean = tuple(
                     torch.where(real[:, None, None], new, old) for new, old in zip(mean, memory.carry, strict=True)
@@ -86,20 +86,20 @@ class Pondering(Mixer):
             memory.carry = mean
             outputs.append(mean[0][:, -1])
             trials.append(tried)
-            tallies.append(tally)
+            visits.append(visit)
         memory.advance(view.mask)
-        report(view, self.path, self.halting, tallies)
+        report(view, self.path, self.halting, visits)
         if self.tries and view.watcher(self.path, "trials"):
             view.see(self.path, "trials", lay_out_trials(trials, outputs))
         return torch.stack(outputs, 1)
 
-    def think(self, cell: Again, time: int, carry: Carry, tally: Tally) -> tuple[Carry, list[Tensor]]:
+    def think(self, cell: Again, time: int, carry: Carry, visit: Visit) -> tuple[Carry, list[Tensor]]:
         """Step until every row has halted: the mean of the states, and what came out after each step."""
         total: Carry | None = None
         outputs = []
-        while tally.goes_on:
+        while visit.goes_on:
             hidden, carry = cell.step(time, carry, first=total is None)
-            weight = tally.weigh(hidden)[:, None, None].to(hidden.dtype)  # (rows, 1, 1)
+            weight = visit.weigh(hidden)[:, None, None].to(hidden.dtype)  # (rows, 1, 1)
             parts = tuple(weight * piece for piece in carry)  # (rows, layers, size) each
             total = parts if total is None else tuple(map(torch.add, total, parts))
             outputs.append(hidden)

@@ -96,7 +96,7 @@ class UniversalState(Group):
     """What the blocks remember, round by round."""
 
 
-class Round(Probe):
+class RoundProbe(Probe):
     """A probe that sees what the blocks compute in one round, each value under the round's own name.
 
     What the blocks' parts cost keeps its name: whoever trains takes the mean over the rounds.
@@ -144,21 +144,21 @@ class UniversalRounds(Mixer):
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         mask, limit = view.mask, self.halting.limit
         real = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask.valid is None else mask.valid
-        tally = self.halting.begin(real)
+        visit = self.halting.begin(real)
         # what is remembered, and what is seen, is of all rounds: those that follow may look at any of them
         whole = state is not None or view.watcher(self.path, *self.rounds) is not None
         states = state.parts if isinstance(state, UniversalState) else (None,) * limit
         views = [self.look(view, number) for number in range(limit)]
         total = torch.zeros_like(x)
         for number in range(limit):
-            if not whole and not tally.goes_on:
+            if not whole and not visit.goes_on:
                 break
             y = self.run(x, views[number], number, states[number])
-            x = torch.where(tally.running[..., None], y, x)
-            total = total + tally.weigh(x)[..., None].to(x.dtype) * x
+            x = torch.where(visit.running[..., None], y, x)
+            total = total + visit.weigh(x)[..., None].to(x.dtype) * x
         if state is not None:
             state.advance(mask)
-        report(view, self.path, self.halting, [tally])
+        report(view, self.path, self.halting, [visit])
         return total
 
     def run(self, x: Tensor, view: View, number: int, state: State | None) -> Tensor:
@@ -175,7 +175,7 @@ class UniversalRounds(Mixer):
         if view.probe is None:
             return view
         charged = frozenset(f"{part.path}.{name}" for part in self.parts for name in (*part.costs, *part.loads))
-        return replace(view, probe=Round(view.probe, self.path, number, charged))
+        return replace(view, probe=RoundProbe(view.probe, self.path, number, charged))
 
     def start(self, rows: int, view: View) -> State | None:
         if not self.causal:

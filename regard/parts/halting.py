@@ -1,7 +1,7 @@
 """Halting: after which step a position has thought enough, and what each of its steps counts for.
 
 Three ways: a fixed number of steps, adaptive computation time (Graves 2016), and PonderNet (Banino et al. 2021). They
-are the same to whoever takes the steps: a tally is asked after each of them, and gives the step's weight. The weights
+are the same to whoever takes the steps: a visit is asked after each of them, and gives the step's weight. The weights
 of a position sum to 1, so what it hands on is a mean of its steps.
 """
 
@@ -40,7 +40,7 @@ class HaltSpec(Spec):
         raise NotImplementedError
 
 
-class Repeat(HaltSpec):
+class FixedCount(HaltSpec):
     """Always as many steps: the control that shows what adapting is worth (Fojo et al. 2018)."""
 
     kind: Literal["repeat"] = "repeat"
@@ -86,7 +86,7 @@ class Geometric(HaltSpec):
         return GeometricHalting(self, width)
 
 
-class Tally:
+class Visit:
     """One visit to some positions: which of them go on, and what the steps so far count for. Here: so many steps."""
 
     def __init__(self, limit: int, running: Tensor) -> None:
@@ -118,7 +118,7 @@ class Tally:
 class Halting(Part):
     """What decides when to halt; this one after a fixed number of steps."""
 
-    sights: ClassVar[tuple[str, ...]] = ("step_weights", "steps")  # what its tallies can show
+    sights: ClassVar[tuple[str, ...]] = ("step_weights", "steps")  # what its visits can show
     tries: ClassVar[bool] = False  # True: any step may be the last, so a loss is the expected one over steps
 
     def __init__(self, limit: int) -> None:
@@ -130,11 +130,11 @@ class Halting(Part):
         """Which of the sights are costs, with their usual weights; the mixer that halts reports them."""
         return {}
 
-    def begin(self, running: Tensor) -> Tally:
-        return Tally(self.limit, running)
+    def begin(self, running: Tensor) -> Visit:
+        return Visit(self.limit, running)
 
 
-class Unit(Halting):
+class UnitHalting(Halting):
     """One that asks a unit of its own after each step: σ(w·s + b)."""
 
     def __init__(self, limit: int, slack: float, bias: float, width: int) -> None:
@@ -152,7 +152,7 @@ class Unit(Halting):
         return scores.to(choose_precise(hidden)).sigmoid()
 
 
-class AdaptiveTally(Tally):
+class AdaptiveVisit(Visit):
     """p(n) is h(n) until the sum passes 1 - ε, and what is left of 1 there: the remainder R (equations 6 and 7)."""
 
     def __init__(self, halting: AdaptiveHalting, running: Tensor) -> None:
@@ -177,7 +177,7 @@ class AdaptiveTally(Tally):
         return self.steps[..., None] + remainder  # N + R (equation 9); only R has a slope
 
 
-class AdaptiveHalting(Unit):
+class AdaptiveHalting(UnitHalting):
     sights = ("step_weights", "steps", "ponder")
 
     def __init__(self, spec: Adaptive, width: int) -> None:
@@ -188,11 +188,11 @@ class AdaptiveHalting(Unit):
     def charges(self) -> Mapping[str, float]:
         return {"ponder": self.cost}
 
-    def begin(self, running: Tensor) -> Tally:
-        return AdaptiveTally(self, running)
+    def begin(self, running: Tensor) -> Visit:
+        return AdaptiveVisit(self, running)
 
 
-class GeometricTally(Tally):
+class GeometricVisit(Visit):
     """p(n) = λ(n) Π (1 - λ(j)), j < n; the step that leaves nearly nothing has the rest, so that they sum to 1."""
 
     def __init__(self, halting: GeometricHalting, running: Tensor) -> None:
@@ -231,7 +231,7 @@ class GeometricTally(Tally):
         return (chances * (chances.clamp(min=smallest).log() - log_prior)).sum(-1)
 
 
-class GeometricHalting(Unit):
+class GeometricHalting(UnitHalting):
     sights = ("step_weights", "steps", "chances", "divergence")
     tries = True
 
@@ -244,8 +244,8 @@ class GeometricHalting(Unit):
     def charges(self) -> Mapping[str, float]:
         return {"divergence": self.cost}
 
-    def begin(self, running: Tensor) -> Tally:
-        return GeometricTally(self, running)
+    def begin(self, running: Tensor) -> Visit:
+        return GeometricVisit(self, running)
 
 
 def choose_precise(tensor: Tensor) -> torch.dtype:
@@ -253,8 +253,8 @@ def choose_precise(tensor: Tensor) -> torch.dtype:
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
-def report(view: View, path: str, halting: Halting, tallies: Sequence[Tally]) -> None:
-    """Show what came of the positions of a call: one tally of (rows, time), or one of (rows,) for each position.
+def report(view: View, path: str, halting: Halting, visits: Sequence[Visit]) -> None:
+    """Show what came of the positions of a call: one visit of (rows, time), or one of (rows,) for each position.
 
     `step_weights`, which sum to 1, and `chances`: (rows, 1, time, steps); `steps`: (rows, time, 1); a cost is its mean
     over the positions that are no pads.
@@ -263,7 +263,7 @@ def report(view: View, path: str, halting: Halting, tallies: Sequence[Tally]) ->
         if view.watcher(path, name) is None:
             continue
         # where all rows have a pad there is no step to tell of
-        pieces = [tally.show(name) if tally.weights else tally.steps[..., None] for tally in tallies]
+        pieces = [visit.show(name) if visit.weights else visit.steps[..., None] for visit in visits]
         longest = max(piece.shape[-1] for piece in pieces)
         pieces = [F.pad(piece, (0, longest - piece.shape[-1])) for piece in pieces]
         value = pieces[0] if pieces[0].dim() == 3 else torch.stack(pieces, 1)  # (rows, time, …)

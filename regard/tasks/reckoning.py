@@ -147,8 +147,8 @@ def parse_vectors(text: str) -> Any:
     except (ValueError, RecursionError):
         raise InputError(f"this model reads vectors of numbers, and {show_value(text)} is no JSON", hint) from None
     rows = found if isinstance(found, list) else []
-    widths = {len(row) if isinstance(row, list) else 0 for row in rows}
-    if len(widths) != 1 or not all(type(number) in (int, float) for row in rows for number in row):
+    listed = bool(rows) and all(isinstance(row, list) and len(row) == len(rows[0]) for row in rows)
+    if not listed or not all(type(number) in (int, float) for row in rows for number in row):
         raise InputError(f"{show_value(text)} isn't a list of vectors of one size", hint)
     return found
 

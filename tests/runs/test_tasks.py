@@ -79,6 +79,12 @@ RUNS: dict[str, dict[str, Any]] = {
         "corpus": {"kind": "adding", "train": 200, "validation": 20, "test": 20, "sizes": [4, 6], "test_sizes": [4, 9]},
         "model": {"kind": "gru", "width": 16, "depth": 1},
     },
+    "reckoning": {
+        "task": "reckoning",
+        "corpus": {"kind": "addition", "train": 200, "validation": 20, "test": 20, "sizes": [1, 2]},
+        "model": {"kind": "act-rnn", "width": 16},
+        "batches": {"rows": 16},
+    },
     "translation": {"task": "translation", "corpus": FIRST, "model": DECODER},
     "images": {
         "task": {"kind": "images", "augment": ["cutout", "mixup"]},
@@ -113,6 +119,7 @@ MEASURES = {
     "embedding": ["found", "found_low", "reciprocal_rank"],
     "algorithm": ["exact", "by_size"],
     "regression": ["error", "error_low", "error_by_size"],
+    "reckoning": ["exact", "exact_low", "accuracy", "loss", "steps", "by_size", "steps_by_size"],
     "translation": ["bleu", "perplexity"],
 }
 
