@@ -1,5 +1,5 @@
-// How long a model thought at each token: [{ name, axis, counts }], a number above each token of the axis, and a bar that
-// is as high as its share of the largest number.
+// How long a model thought at each token: [{ name, axis, counts }], a number above each token of the axis, and a bar
+// that is as high as its share of the largest number.
 
 import { makeAxis } from "./axis.js";
 import { make } from "./dom.js";
