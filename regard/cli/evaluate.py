@@ -81,8 +81,10 @@ def show_measures(measures: dict[str, Any], as_json: bool) -> None:
         from regard.tasks.measures import tables
 
         print("\n".join(["", *tables(found)]))
+    steps = found.get("steps_by_size", {})
     for size, share in found.get("by_size", {}).items():
-        print(f"size {size:>9}  {share:.1%}")
+        taken = f"  {steps[size]:.2f} steps" if size in steps else ""
+        print(f"size {size:>9}  {share:.1%}{taken}")
     for size, error in found.get("error_by_size", {}).items():
         print(f"size {size:>9}  {format_number(error)}")
 

@@ -90,7 +90,8 @@ def inspect(
     """Look inside a model while it reads a text or a picture: attention of any layer and head, and predictions.
 
     Without --out, a grid: one row for each token that looks, one column for each token that it can look at. Over a
-    picture, a small map of its places for each word of the caption.
+    picture, a small map of its places for each word of the caption. Where a model decides how long it thinks, its steps
+    stand above the tokens.
     """
     if names == ["list"]:
         return print_names(run)
@@ -201,9 +202,11 @@ def print_analyses() -> None:
 def print_look(look: Look, style: LookStyle, best: int) -> None:
     """A look for people."""
     from regard.lens.look import WordLook
-    from regard.lens.terminal import draw_grid, draw_predictions, draw_sheet
+    from regard.lens.terminal import draw_grid, draw_predictions, draw_sheet, draw_steps
 
     color, width = may_color(), shutil.get_terminal_size().columns
+    if steps := draw_steps(look, width):
+        print(f"{steps}\n")
     if look.maps() or not style.predictions:
         if style.every:
             print(draw_sheet(look, color=color, width=width))

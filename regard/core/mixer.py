@@ -30,6 +30,7 @@ class Part(nn.Module):
     by_label: ClassVar[tuple[str, ...]] = ()  # of a head: what has a row for each label
     anew: ClassVar[tuple[str, ...]] = ()  # of a head: what every run learns by itself, whatever model it goes on from
     recalls: bool = False  # True: it looks at a memory, so its weights are an alignment
+    encloses: ClassVar[bool] = False  # True: what the parts inside it report goes by its own names
     path: str = "part"
 
     def reset(self) -> None:
@@ -64,6 +65,7 @@ class Mixer(Part):
     accumulates: ClassVar[str] = ""  # what it adds up over many positions, and so keeps in single precision at least
     estimates: bool = False  # True: its gradient isn't the slope of what it computes, as where a choice is hard
     draws: bool = False  # True: it draws where it looks while training, and reports `choices` and their `entropy`
+    tries: bool = False  # True: any of its steps may be the last; it reports `trials`, their outputs, and `chances`
     leaves_final: ClassVar[bool] = False  # True: its state, at the end of a source, is worth handing on
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:

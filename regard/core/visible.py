@@ -33,8 +33,7 @@ class Visible(nn.Module):
 
     def names(self) -> tuple[str, ...]:
         """All that a probe can see in it, in the order of its parts: `decoder.blocks.0.mix.weights`, …"""
-        parts = ((module.path, module.names) for module in self.modules() if isinstance(module, Part))
-        found = [f"{path}.{name}" for path, names in parts for name in names]
+        found = [f"{part.path}.{name}" for part in list_open(self) for name in part.names]
         return tuple(dict.fromkeys([*found, *(["head.logits"] if self.head is not None else [])]))
 
     @cached_property
@@ -44,5 +43,13 @@ class Visible(nn.Module):
     @cached_property
     def _early(self) -> frozenset[str]:
         """Those that are computed when a state is started, and not in its steps."""
-        parts = (module for module in self.modules() if isinstance(module, Part))
-        return frozenset(f"{part.path}.{name}" for part in parts for name in part.early)
+        return frozenset(f"{part.path}.{name}" for part in list_open(self) for name in part.early)
+
+
+def list_open(module: nn.Module) -> Iterator[Part]:
+    """The parts of a module that report under names of their own, in order: none that another encloses."""
+    for child in module.children():
+        if isinstance(child, Part):
+            yield child
+        if not (isinstance(child, Part) and child.encloses):
+            yield from list_open(child)

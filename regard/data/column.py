@@ -100,6 +100,7 @@ class Column:
     def __init__(self, path: Path, spec: ColumnSpec) -> None:
         self.spec, self._path = spec, path
         self._map: NDArray[Any] | None = None  # the whole file, once samples of it are gathered
+        self._places: NDArray[np.int64]  # where samples end, for as long
         self._item, self._size, self._type = spec.item, spec.item_bytes, spec.file_type  # asked for at every sample
         self._numbers = os.open(path, os.O_RDONLY)
         self._ends = os.open(path.with_name(f"{path.name}.ends"), os.O_RDONLY)
@@ -151,6 +152,22 @@ class Column:
             return np.empty((0, *self._item), self.spec.dtype)
         found = np.asarray(self._map[np.asarray(rows, np.intp)])  # a copy already
         return found.astype(self.spec.dtype, copy=False)
+
+    def gather_parts(self, rows: Sequence[int]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Some samples of a column whose samples differ in length, one behind the other, and how long each is."""
+        if not self.spec.varies:
+            raise ValueError(f"samples of shape {self.spec.shape} are one array")
+        if self._map is None:
+            size = os.fstat(self._numbers).st_size // self._size
+            empty = np.empty((0, *self._item), self._type)  # no file without content can be mapped
+            self._map = np.memmap(self._path, self._type, "r", shape=(size, *self._item)) if size else empty
+            self._places = np.fromfile(self._path.with_name(f"{self._path.name}.ends"), PLACE)
+        chosen = np.asarray(rows, np.intp)
+        ends = self._places[chosen]
+        lengths = ends - np.where(chosen > 0, self._places[chosen - 1], 0)
+        # where each item stands: it counts on from its sample's begin
+        index = np.arange(lengths.sum()) + np.repeat(ends - lengths.cumsum(), lengths)
+        return np.asarray(self._map[index]).astype(self.spec.dtype, copy=False), lengths
 
     def __getitem__(self, n: int) -> list[Any]:
         """A sample's numbers as a plain list, such as its tokens."""

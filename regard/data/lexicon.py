@@ -13,6 +13,7 @@ from regard.errors import DataError, InputError
 
 NAME = "lexicon.json"
 SHARED, APART = ("tokenizer.json",), ("tokenizer.source.json", "tokenizer.target.json")
+LARGEST = 2**16  # numbers at a position
 NUMBERS = ("pad", "unknown", "begin", "end", "separator", "mask")
 
 
@@ -25,6 +26,7 @@ class Lexicon:
     letters: list[str] = field(default_factory=list)  # that words are spelled with; 0 is for those that aren't here
     foreign: bool = False  # the tokenizers came with a model from elsewhere
     canvas: Canvas | None = None  # the pictures that it reads, if it reads any
+    vectors: tuple[int, int] | None = None  # the numbers at each position and the answers there, if it reads vectors
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
@@ -43,6 +45,8 @@ class Lexicon:
         facts: dict[str, Any] = {"labels": self.labels, "letters": self.letters, "numbers": None}
         if self.canvas is not None:
             facts["canvas"] = self.canvas.to_fact()
+        if self.vectors is not None:
+            facts["vectors"] = list(self.vectors)
         if self.words is None:
             return {NAME: json.dumps(facts | {"words": False}, ensure_ascii=False).encode()}
         source, target = self.words
@@ -58,7 +62,8 @@ class Lexicon:
         told = facts.get("canvas")
         canvas = None if told is None else Canvas.of_fact(told, f"{where}/{NAME}")
         if facts.get("words") is False:
-            return cls(None, facts["labels"], facts["letters"], canvas=canvas)
+            vectors = _read_vectors(facts.get("vectors"), f"{where}/{NAME}")
+            return cls(None, facts["labels"], facts["letters"], canvas=canvas, vectors=vectors)
         names = SHARED if file(SHARED[0]) is not None else APART
         parts = []
         for side, name in enumerate(names):
@@ -92,6 +97,16 @@ def _facts(content: bytes | None, where: str) -> dict[str, Any]:
         if len(set(listed)) != len(listed):
             raise DataError(f"{where}: {name} has one of them twice")
     return found
+
+
+def _read_vectors(told: Any, where: str) -> tuple[int, int] | None:
+    """How many numbers and answers a position has; None: nothing is said of any."""
+    if told is None:
+        return None
+    sizes = told if isinstance(told, list) else []
+    if len(sizes) != 2 or not all(type(size) is int and 1 <= size <= LARGEST for size in sizes):
+        raise DataError(f"{where}: vectors is {told!r}, and must be two sizes, from 1 to {LARGEST}")
+    return sizes[0], sizes[1]
 
 
 def _number_tokens(content: bytes, where: str, told: Any, side: int) -> Tokenizer:

@@ -105,9 +105,13 @@ def _lexicon(
 ) -> Lexicon:
     """Learn one tokenizer for all texts of a sample, or one for each; and collect labels and letters."""
     words = _learn_words(wants, spec, folder, known) if wants.words else None
-    letters, tally, pictures = set[str](), Tally(), FormSpec.parse(wants.form).list_pictures()
-    for sample in glance.watch(read_spool(folder, "train", wants.form)):
+    form = FormSpec.parse(wants.form)
+    letters, tally, pictures = set[str](), Tally(), form.list_pictures()
+    vectors: tuple[int, int] | None = None
+    for number, sample in enumerate(glance.watch(read_spool(folder, "train", wants.form)), 1):
         overlap.see(sample)
+        if (sizes := form.measure_vectors(sample)) is not None:
+            vectors = _join_sizes(vectors, sizes, place(sample, "train", number))
         for name in pictures:
             tally.see(sample[name])
         letters.update(wants.letters(sample))
@@ -117,7 +121,15 @@ def _lexicon(
     canvas = tally.canvas()
     if canvas is not None and known is not None and known.canvas is not None:
         canvas = canvas.light_as(known.canvas)
-    return Lexicon(words, vocabulary(glance.labels), spelled, known is not None and known.foreign, canvas)
+    foreign = known is not None and known.foreign
+    return Lexicon(words, vocabulary(glance.labels), spelled, foreign, canvas, vectors)
+
+
+def _join_sizes(before: tuple[int, int] | None, now: tuple[int, int], where: str) -> tuple[int, int]:
+    """The numbers and the answers of a position, over several samples; all must have as many numbers."""
+    if before is not None and before[0] != now[0]:
+        raise DataError(f"{where}: its vectors have {now[0]} numbers, and those before it {before[0]}", "one size")
+    return now if before is None else (before[0], max(before[1], now[1]))
 
 
 def _learn_words(wants: Wants, spec: TokenizerSpec, folder: Path, known: Lexicon | None) -> tuple[Tokenizer, Tokenizer]:

@@ -1,12 +1,12 @@
 """Samples: what a corpus is made of. Its form says which fields a sample has and what each holds.
 
 `pairs` have `source` and `target`; `documents` a `text`; `labels` a `text`, perhaps a `second` one, and a `label`;
-`tags` have `words` and `tags`; `series` have `values`, `marks` and a `target`; `points` have `points` and a `target`
-that is some of them in order; `pictures` have a `picture`, `images` a
-`label` beside it, `captions` one or several `texts`; `conversations` have `messages`, `prompts` a `prompt` of messages,
-`preferences` the answers `chosen` and `rejected` beside it. Another form is another subclass of
-`FormSpec`, wherever it is defined; its fields may be arrays. A sample may say its `place`, as `file:line`, for errors
-that are found later, its `size`, for accuracy by size, and its `group`, which stays on one side of a split.
+`tags` have `words` and `tags`; `series` have `values`, `marks` and a `target`; `vectors` have `vectors` and `answers`;
+`points` have `points` and a `target` that is some of them in order; `pictures` have a `picture`, `images` a `label`
+beside it, `captions` one or several `texts`; `conversations` have `messages`, `prompts` a `prompt` of messages,
+`preferences` the answers `chosen` and `rejected` beside it. Another form is another subclass of `FormSpec`, wherever it
+is defined; its fields may be arrays. A sample may say its `place`, as `file:line`, for errors that are found later, its
+`size`, for accuracy by size, and its `group`, which stays on one side of a split.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import takewhile
 from typing import Any, ClassVar, Literal, Protocol
 
 from regard.core.spec import Spec
-from regard.data.array import ArrayField, Load, Store, condense, describe, embed, extract
+from regard.data.array import Array, ArrayField, Load, Store, condense, describe, embed, extract
 from regard.data.canvas import PictureField
 
 Form = str  # the kind of a FormSpec
@@ -138,6 +138,10 @@ class FormSpec(Spec):
         asked = list(condensed.values())
         return asked[0] if len(asked) == 1 and isinstance(asked[0], str) else json.dumps(asked, ensure_ascii=False)
 
+    def measure_vectors(self, sample: Sample) -> tuple[int, int] | None:
+        """How many numbers it has at each position, and how many answers; None: its positions are no vectors."""
+        return None
+
     def list_arrays(self) -> list[str]:
         """The fields that hold arrays."""
         return [name for name, field in self.list_fields().items() if isinstance(field, ArrayField)]
@@ -193,6 +197,18 @@ class PointForm(FormSpec):
     holds: ClassVar[Mapping[str, Field]] = {"points": Points(), "target": INTEGERS}
     may_hold: ClassVar[Mapping[str, Field]] = {"ring": Plain((bool,))}
     asks: ClassVar[tuple[str, ...]] = ("points",)
+
+
+class VectorForm(FormSpec):
+    """`vectors`: (positions, numbers). `answers`: a text a position, several answers divided by spaces, or nothing."""
+
+    kind: Literal["vectors"] = "vectors"
+    holds: ClassVar[Mapping[str, Field]] = {"vectors": Array("float32", 2), "answers": TEXTS}
+    aligned: ClassVar[tuple[str, ...]] = ("vectors", "answers")
+    asks: ClassVar[tuple[str, ...]] = ("vectors",)
+
+    def measure_vectors(self, sample: Sample) -> tuple[int, int] | None:
+        return sample["vectors"].shape[1], max(len(answer.split()) for answer in sample["answers"])
 
 
 class PictureForm(FormSpec):

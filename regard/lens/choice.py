@@ -57,6 +57,7 @@ def main_maps(look: Look) -> list[AttentionMap]:
         from regard.lens.keep import explain_blindness
 
         raise InputError(f"there is no attention to show: {explain_blindness(look)}", "--json gives its predictions")
-    crossing = [place for place in maps if place.name in look.model.alignments]
-    first = (crossing or [place for place in maps if place.stack == maps[-1].stack])[0]
+    crossing = [place for place in maps if place.stack == "decoder" and place.columns == "source"]
+    own = [place for place in maps if place.stack == maps[-1].stack]
+    first = (crossing or [place for place in own if place.what == "weights"] or own)[0]
     return [place for place in maps if (place.stack, place.part, place.what) == (first.stack, first.part, first.what)]

@@ -21,6 +21,7 @@ from regard.lens.grid import is_punctuation, words
 from regard.lens.heads import summarise_heads
 from regard.lens.look import AttentionMap, Axis, Look, WordLook, as_plain
 from regard.lens.page import Figure, make_page
+from regard.lens.steps import count_steps
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,6 +79,8 @@ def make_figure(look: Look, best: int = 5) -> Figure:
         "maps": maps,
         "predictions": [as_plain(prediction) for prediction in look.predictions(best)],
     }
+    if steps := count_steps(look):
+        data["steps"] = [vars(each) for each in steps]
     return Figure("look", data, arrays)
 
 

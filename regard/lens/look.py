@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from regard.lens.page import Figure
 
 BLOCK = re.compile(r"(encoder|decoder)\.blocks\.(\d+)\.")
+ROUND = re.compile(r"\.rounds\.(\d+)\.blocks\.(\d+)\.")
 KEPT = ("*.embedded", "*.stream", "*.features", "head.logits")  # what the first pass keeps whatever is asked for
 Axis = Literal["source", "target", "written", "slots"]
 
@@ -185,11 +186,19 @@ class Look:
             raise InputError(f"{name} belongs to no block of the encoder or the decoder")
         stack, layer = match.group(1), int(match.group(2))
         part, what = name.rpartition(".")[0].rpartition(".")[2], name.rpartition(".")[2]
-        reads_memory = name in self.model.alignments
-        own: Axis = "source" if stack == "encoder" and self.reading.source is not None else "target"
+        if inner := ROUND.search(name):  # blocks that run over and over: each time they are a layer more
+            others = filter(None, map(ROUND.search, self.model.names()))
+            blocks = 1 + max(int(each.group(2)) for each in others if each.group(1) == inner.group(1))
+            layer += int(inner.group(1)) * blocks + int(inner.group(2))
+        reads_memory = name in self.model.alignments or part == "cross"
+        own = self.read_by(name)
         rows: Axis = "written" if reads_memory and self.reading.written is not None else own
         columns: Axis = "source" if reads_memory else own if what == "weights" else "slots"
         return AttentionMap(name, stack, part, what, layer, rows, columns)
+
+    def read_by(self, name: str) -> Axis:
+        """The tokens that the stack reads which a name belongs to."""
+        return "source" if name.startswith("encoder.") and self.reading.source is not None else "target"
 
     def strip(self, axis: Axis) -> Strip | None:
         """The tokens along an axis; None: it has numbers."""
@@ -295,11 +304,12 @@ class WordLook(Look):
         return {name: self._merge(self.place(name), weights) for name, weights in found.items()}
 
     def _merge(self, place: AttentionMap, weights: Tensor) -> Tensor:
-        down, across = self._spans(place.rows, weights.shape[1]), self._spans(place.columns, weights.shape[2])
+        down, across = self.spans(place.rows, weights.shape[1]), self.spans(place.columns, weights.shape[2])
         keys = torch.stack([weights[..., first:last].sum(-1) for first, last in across], -1)
         return torch.stack([keys[..., first:last, :].mean(-2) for first, last in down], -2)
 
-    def _spans(self, axis: Axis, size: int) -> list[tuple[int, int]]:
+    def spans(self, axis: Axis, size: int) -> list[tuple[int, int]]:
+        """Where each word begins among the tokens along an axis, and where it ends."""
         strip = self.strip(axis)
         return [(n, n + 1) for n in range(size)] if strip is None else words(strip.pieces, strip.special, strip.spaced)
 

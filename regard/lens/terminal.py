@@ -1,4 +1,6 @@
-"""A look in a terminal: one head, a layer or the mean as a grid; all heads as small maps; and what is predicted."""
+"""A look in a terminal: one head, a layer or the mean as a grid; all heads as small maps; how long the model thought at
+each token; and what is predicted.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from regard.lens.choice import choose_weights, main_maps
 from regard.lens.grid import FLOORS, LEVELS, grid, labels
 from regard.lens.look import Look
 from regard.lens.places import Lit, light_places
+from regard.lens.steps import count_steps
 
 SMALL = 16  # rows and columns of a small map at the most
 SHARE = 100  # of a probability
@@ -83,6 +86,25 @@ def _draw_small(table: Tensor, color: bool) -> list[str]:
         else:
             lines.append("".join(LEVELS[max(up, down)][1] for up, down in cells))
     return lines
+
+
+def draw_steps(look: Look, width: int = 80) -> str:
+    """How long the model thought at each token, above the token; nothing where it doesn't decide on that."""
+    lines: list[str] = []
+    for found in count_steps(look):
+        tokens = labels(look.label(found.axis))
+        told = [f"{count:.1f}".removesuffix(".0") for count in found.counts]
+        lines += [f"{found.name}, {sum(found.counts) / len(found.counts):.1f} on the average"]
+        above = below = ""
+        for number, token in zip(told, tokens, strict=True):
+            size = max(cell_len(number), cell_len(token := set_cell_size(token, min(cell_len(token), width))))
+            if below and cell_len(below) + 1 + size > width:
+                lines += [above.rstrip(), below.rstrip(), ""]
+                above = below = ""
+            above += f"{' ' if above else ''}{number.center(size)}"
+            below += f"{' ' if below else ''}{set_cell_size(token, size)}"
+        lines += [above.rstrip(), below.rstrip(), ""]
+    return "\n".join(lines[:-1])
 
 
 def draw_predictions(look: Look, best: int = 3, width: int = 80) -> str:

@@ -165,6 +165,8 @@ class Cell(Part):
 
     def climb(self, now: Carry, carry: Carry) -> tuple[Tensor, Carry]:
         """The rest of a step, from what its first layer made: all layers above."""
+        if self.layers == 1:  # a view costs nothing, and loops of small steps feel a copy
+            return now[0], tuple(piece[:, None] for piece in now)
         hidden = [now]
         for layer in range(1, self.layers):
             x = dropout(now[0], self.dropout) if self.dropout and self.training else now[0]
@@ -230,6 +232,27 @@ class Ahead:
         values = cell._tick(given.to(hidden.dtype), held.to(hidden.dtype), before)
         now = tuple(values[name] for name in ("hidden", "cell")[: cell.pieces])
         return cell.climb(now, carry)
+
+
+class Again:
+    """A cell that steps over and over from the input of one position: what that says is computed once, for all of them.
+
+    The cell's input has one channel more than what is given. It is a flag: 1 at the first step from an input, else 0.
+    """
+
+    def __init__(self, cell: Cell, x: Tensor) -> None:
+        """`x`: (rows, time, …)"""
+        self.cell = cell
+        weight, self.recurrent, bias, self.other = cell._weights(0)
+        self.flag = weight[:, -1]
+        self.given = F.linear(x, weight[:, :-1], bias).unbind(1)
+
+    def step(self, time: int, carry: Carry, first: bool) -> tuple[Tensor, Carry]:
+        """The cell's own `step`, from the input at some position."""
+        cell, before = self.cell, tuple(piece[:, 0] for piece in carry)
+        given = self.given[time] + self.flag if first else self.given[time]
+        values = cell._tick(given, F.linear(before[0], self.recurrent, self.other), before)
+        return cell.climb(tuple(values[name] for name in ("hidden", "cell")[: cell.pieces]), carry)
 
 
 class Watched:

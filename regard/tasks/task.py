@@ -190,6 +190,7 @@ class Task(ABC, Generic[B]):
     sorted_by: ClassVar[tuple[str, ...]] = ()  # columns whose lengths say which samples share a batch
     usual_rows: ClassVar[int | None] = None  # samples of a batch, unless told, where tokens can't say how many
     compares: ClassVar[bool] = False  # whether it asks what the model said as the run began (`begin`)
+    expects: ClassVar[bool] = False  # whether its loss is the expected one over a mixer's steps (`expectation.py`)
     reinforces: ClassVar[bool] = False  # whether its loss teaches attention that draws where it looks (`reinforce.py`)
 
     def __init__(self, spec: Any, prepared: Prepared, batches: BatchSpec, seed: int) -> None:

@@ -23,6 +23,7 @@ from regard.core.model import Model
 from regard.core.stack import Stack
 from regard.core.weights import fill
 from regard.errors import CheckpointError, Divergence, RegardError, Stopped
+from regard.tasks.expectation import insist_on_expectation
 from regard.tasks.reinforce import insist_on_rewards
 from regard.tasks.task import Place, Task
 from regard.train.adapt import NOTHING, Fresh, adapters, freeze, restore
@@ -79,6 +80,7 @@ class Trainer:
         self.goal = usual if spec.goal is None else Goal.choose(spec.goal, task.spec.known_measures())
         insist_on_costs(model, spec.costs)
         insist_on_rewards(model, task)
+        insist_on_expectation(model, task)
         self.costs = Costs(model, {**task.costs, **spec.costs}, world)
         if spec.freeze:
             freeze(model, spec.freeze)

@@ -84,6 +84,12 @@ RUNS: dict[str, dict[str, Any]] = {
         "corpus": {"kind": "hull", "train": 200, "validation": 20, "test": 20, "sizes": [3, 6], "test_sizes": [3, 9]},
         "model": {"kind": "pointer-network", "width": 16},
     },
+    "reckoning": {
+        "task": "reckoning",
+        "corpus": {"kind": "addition", "train": 200, "validation": 20, "test": 20, "sizes": [1, 2]},
+        "model": {"kind": "act-rnn", "width": 16},
+        "batches": {"rows": 16},
+    },
     "translation": {"task": "translation", "corpus": FIRST, "model": DECODER},
     "images": {
         "task": {"kind": "images", "augment": ["cutout", "mixup"]},
@@ -119,6 +125,7 @@ MEASURES = {
     "algorithm": ["exact", "by_size"],
     "regression": ["error", "error_low", "error_by_size"],
     "pointing": ["exact", "exact_low", "loss", "by_size"],
+    "reckoning": ["exact", "exact_low", "accuracy", "loss", "steps", "by_size", "steps_by_size"],
     "translation": ["bleu", "perplexity"],
 }
 

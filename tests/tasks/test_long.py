@@ -70,3 +70,34 @@ def test_two_layers_learn_induction(tmp_path: Path, model: dict[str, Any]) -> No
     shares = solved(tmp_path, INDUCTION, model, {"steps": 1200, "optimizer": {"kind": "adamw", "rate": 0.002}}, 2048)
     assert shares[32] > 0.95
     assert between(shares, 33, 64) > 0.5
+
+
+def test_thinking_longer_solves_short_parities_that_one_step_does_not(tmp_path: Path) -> None:
+    """The published task at a quarter of its length; the plain RNN is the control."""
+    torch.set_num_threads(1)
+    shares, steps = {}, {}
+    for name in ("act-rnn", "rnn"):
+        tree = {
+            "task": "reckoning",
+            "corpus": {"kind": "parity", "length": 16, "sizes": [1, 16], "train": 50_000, "test": 1000},
+            "batches": {"rows": 128},
+            "model": {"kind": name, "width": 64, "depth": 1},
+            "train": {
+                "steps": 6000,
+                "evaluate": 0,
+                "save": 100_000,
+                "optimizer": {"kind": "adam", "rate": 0.002, "betas": [0.9, 0.99]},
+                "schedule": {"kind": "cosine", "warmup": 100},
+            },
+            "device": "cpu",
+            "out": str(tmp_path / name),
+        }
+        (tmp_path / f"{name}.yaml").write_text(json.dumps(tree))
+        done = regard("train", str(tmp_path / f"{name}.yaml"))
+        assert done.returncode == 0, done.stderr
+        (found,) = told(regard("eval", str(tmp_path / name), "--json"))
+        shares[name] = found["exact"]
+        steps[name] = {int(size): count for size, count in found.get("steps_by_size", {}).items()}
+    assert shares["act-rnn"] > 0.9, shares
+    assert shares["rnn"] < shares["act-rnn"] - 0.1, shares
+    assert between(steps["act-rnn"], 9, 16) > between(steps["act-rnn"], 1, 4)

@@ -1,5 +1,5 @@
 // A look inside a model: a map, the sheet of all heads, lines and predictions, linked by map, head, row and column.
-// The data is what `Look.figure()` says: axes, maps with their summaries, predictions.
+// The data is what `Look.figure()` says: axes, maps with their summaries, predictions, and steps if there are any.
 
 import { placeOf, tokenOf } from "./axis.js";
 import { Bars } from "./bars.js";
@@ -13,6 +13,7 @@ import { findPicture, PictureView } from "./pictureview.js";
 import { define } from "./registry.js";
 import { SCALES } from "./shade.js";
 import { Sheet } from "./sheet.js";
+import { makeSteps } from "./steps.js";
 import { Store } from "./store.js";
 
 const KEYS = [
@@ -75,6 +76,7 @@ class Look {
     ];
     place.append(
       this.makeHead(),
+      ...makeSteps(data),
       this.makeTools(),
       make("div", { class: picture ? "panels pictured" : "panels" }, panels),
       this.makeFoot(),
