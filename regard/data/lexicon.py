@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regard.data.canvas import Canvas
+from regard.data.graph import Schema
 from regard.data.tokenizer import Tokenizer, parse_engine
 from regard.errors import DataError, InputError
 
@@ -25,6 +26,7 @@ class Lexicon:
     letters: list[str] = field(default_factory=list)  # that words are spelled with; 0 is for those that aren't here
     foreign: bool = False  # the tokenizers came with a model from elsewhere
     canvas: Canvas | None = None  # the pictures that it reads, if it reads any
+    graphs: Schema | None = None  # what the graphs that it reads are made of, if it reads any
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
@@ -43,6 +45,8 @@ class Lexicon:
         facts: dict[str, Any] = {"labels": self.labels, "letters": self.letters, "numbers": None}
         if self.canvas is not None:
             facts["canvas"] = self.canvas.to_fact()
+        if self.graphs is not None:
+            facts["graphs"] = self.graphs.to_fact()
         if self.words is None:
             return {NAME: json.dumps(facts | {"words": False}, ensure_ascii=False).encode()}
         source, target = self.words
@@ -58,7 +62,9 @@ class Lexicon:
         told = facts.get("canvas")
         canvas = None if told is None else Canvas.of_fact(told, f"{where}/{NAME}")
         if facts.get("words") is False:
-            return cls(None, facts["labels"], facts["letters"], canvas=canvas)
+            made = facts.get("graphs")
+            graphs = None if made is None else Schema.of_fact(made, f"{where}/{NAME}")
+            return cls(None, facts["labels"], facts["letters"], canvas=canvas, graphs=graphs)
         names = SHARED if file(SHARED[0]) is not None else APART
         parts = []
         for side, name in enumerate(names):

@@ -12,6 +12,7 @@ from regard.data.canvas import Tally
 from regard.data.column import write_column
 from regard.data.corpus import CorpusSpec
 from regard.data.glance import Glance, describe_prepared
+from regard.data.graph import SchemaTally
 from regard.data.lexicon import APART, NAME, SHARED, Lexicon
 from regard.data.log import Log
 from regard.data.prepared import DATA, LIST, REPORT, Prepared, column_files, digest, list_limits
@@ -106,10 +107,13 @@ def _lexicon(
     """Learn one tokenizer for all texts of a sample, or one for each; and collect labels and letters."""
     words = _learn_words(wants, spec, folder, known) if wants.words else None
     letters, tally, pictures = set[str](), Tally(), FormSpec.parse(wants.form).list_pictures()
+    graphs = SchemaTally()
     for sample in glance.watch(read_spool(folder, "train", wants.form)):
         overlap.see(sample)
         for name in pictures:
             tally.see(sample[name])
+        if wants.form == "graphs":
+            graphs.see(sample["nodes"], sample.get("edge_kinds"))
         letters.update(wants.letters(sample))
     # letters that are known keep their numbers, and new ones follow
     before = [] if known is None else known.letters
@@ -117,7 +121,8 @@ def _lexicon(
     canvas = tally.canvas()
     if canvas is not None and known is not None and known.canvas is not None:
         canvas = canvas.light_as(known.canvas)
-    return Lexicon(words, vocabulary(glance.labels), spelled, known is not None and known.foreign, canvas)
+    foreign = known is not None and known.foreign
+    return Lexicon(words, vocabulary(glance.labels), spelled, foreign, canvas, graphs.schema())
 
 
 def _learn_words(wants: Wants, spec: TokenizerSpec, folder: Path, known: Lexicon | None) -> tuple[Tokenizer, Tokenizer]:
