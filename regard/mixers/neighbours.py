@@ -26,6 +26,7 @@ from regard.core.state import State
 from regard.core.view import View
 from regard.errors import SpecError
 from regard.parts.feedforward import ACTIVATIONS, Activation
+from regard.parts.statistics import BatchNorm
 
 EPS = 1e-6  # what the gates of a node without neighbours are divided by
 
@@ -39,9 +40,11 @@ class Neighbours(MixerSpec):
     hidden: Size | None = None
     """The network of gin has this many hidden units; unless given, the width."""
     activation: Activation = "relu"
-    """The activation inside gin's network, and at the end of the two others."""
+    """The activation inside gin's network, and at the end of all three."""
     bias: bool = True
     """The projections have a bias."""
+    batch: bool = True
+    """What is computed is normed over all nodes of a batch, as in the papers, and the activation follows."""
 
     def forward_only(self) -> Self:
         raise SpecError(
@@ -68,11 +71,14 @@ class MessagePassing(Mixer):
         super().__init__()
         self.spec, self.width = spec, width
         self.activation = ACTIVATIONS[spec.activation]
+        self.norm = BatchNorm(width) if spec.batch else None
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         flat = x.flatten(0, 1)  # (rows · time, width); places count through all rows
         see = view.watcher(self.path, *self.names)
-        return self.hear(flat, view, see).view_as(x)
+        y = self.hear(flat, view, see)
+        y = y if self.norm is None else self.norm(y, flatten_valid(view))
+        return self.activation(y).view_as(x)
 
     def hear(self, x: Tensor, view: View, see: See | None) -> Tensor:
         """What every node makes of its neighbours: (nodes, width)."""
@@ -83,6 +89,11 @@ class MessagePassing(Mixer):
         said = x.index_select(0, view.links[0])
         vectors = None if view.edges is None else view.edges.vectors
         return said if vectors is None else F.relu(said + vectors)
+
+
+def flatten_valid(view: View) -> Tensor | None:
+    """Which places are real, counting through all rows: (rows · time,); None: all."""
+    return None if view.mask.valid is None else view.mask.valid.flatten()
 
 
 def collect(messages: Tensor, view: View, nodes: int) -> Tensor:
@@ -97,7 +108,7 @@ def count_neighbours(view: View, like: Tensor) -> Tensor:
 
 
 class GraphConvolution(MessagePassing):
-    """f(W Σ_j x_j / √(d_i d_j)), where i is its own neighbour too, and d counts it."""
+    """W Σ_j x_j / √(d_i d_j), where i is its own neighbour too, and d counts it."""
 
     names = ("gathered",)  # the weighted sum, before the layer
 
@@ -110,7 +121,7 @@ class GraphConvolution(MessagePassing):
         source, target = view.links
         weights = scale[source] * scale[target]
         sums = collect(self.speak(x, view) * weights[:, None], view, len(x)) + x * (scale * scale)[:, None]
-        return self.activation(self.output(report(sums, "gathered", view, see)))
+        return self.output(report(sums, "gathered", view, see))
 
 
 class Isomorphism(MessagePassing):
@@ -123,7 +134,7 @@ class Isomorphism(MessagePassing):
         hidden = spec.hidden or width
         self.epsilon = nn.Parameter(torch.zeros(1))
         self.up = Dense(width, hidden, bias=spec.bias)
-        self.norm = nn.LayerNorm(hidden)
+        self.inner_norm = BatchNorm(hidden) if spec.batch else None
         self.down = Dense(hidden, width, bias=spec.bias)
 
     def reset(self) -> None:
@@ -131,12 +142,13 @@ class Isomorphism(MessagePassing):
 
     def hear(self, x: Tensor, view: View, see: See | None) -> Tensor:
         sums = (1 + self.epsilon) * x + collect(self.speak(x, view), view, len(x))
-        # sums grow with degrees, so the network norms what it makes of them; the paper does so over a batch
-        return self.down(self.activation(self.norm(self.up(report(sums, "gathered", view, see)))))
+        hidden = self.up(report(sums, "gathered", view, see))
+        hidden = hidden if self.inner_norm is None else self.inner_norm(hidden, flatten_valid(view))
+        return self.down(self.activation(hidden))
 
 
 class GatedMessages(MessagePassing):
-    """f(U x_i + Σ_j η_ij ⊙ V x_j), η_ij = σ_ij / (Σ_j σ_ij + ε), σ_ij = sigmoid(A x_i + B x_j + C e_ij)."""
+    """U x_i + Σ_j η_ij ⊙ V x_j, η_ij = σ_ij / (Σ_j σ_ij + ε), σ_ij = sigmoid(A x_i + B x_j + C e_ij)."""
 
     names = ("gathered",)
 
@@ -152,7 +164,7 @@ class GatedMessages(MessagePassing):
         gates = torch.sigmoid(gates if vectors is None else gates + vectors)
         values = self.value(x).index_select(0, source)
         sums = collect(gates * values, view, len(x)) / (collect(gates, view, len(x)) + EPS)
-        return self.activation(self.own(x) + report(sums, "gathered", view, see))
+        return self.own(x) + report(sums, "gathered", view, see)
 
 
 def report(sums: Tensor, name: str, view: View, see: See | None) -> Tensor:

@@ -105,7 +105,9 @@ class GraphDraft:
             return None
         kinds = np.array(self.kinds, np.int32)[:, None] if self.kinds else None
         try:
-            nodes = np.array(known, np.float32 if self.numbers else np.int32).reshape(len(known), -1)
+            nodes = np.array(known, np.float32 if self.numbers else np.int32).reshape(
+                len(known), len(known[0]) if known else 1
+            )
             sample = make_graph(nodes, self.edges, kinds, self.place, log)
         except Unusable as unusable:
             log.skip(self.place, unusable.message)
