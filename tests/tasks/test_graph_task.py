@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from regard.core.edges import Edges
+from regard.core.inputs import Inputs
+from regard.core.model import Model
+from regard.errors import RegardError
+from regard.models import preset
 from regard.runs.load import load
 from regard.tasks.answer import ANSWERS, average_precision, measure_precision
 from regard.tasks.graphs import GraphReader, GraphTaskSpec, cut_groups
@@ -69,6 +75,18 @@ def test_a_number_is_learned_and_a_model_without_edges_is_a_control(tmp_path: Pa
     sample = {"nodes": np.zeros((3, 1), np.int32), "edges": np.array([[0, 1]], np.int32)}
     one, two = reader.answer([sample, {**sample, "edges": np.array([[0, 1], [1, 2]], np.int32)}])
     assert one == pytest.approx(two, abs=1e-6)  # it never sees an edge
+
+
+def test_a_graph_model_is_saved_loaded_and_kept_from_onnx(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    torch.manual_seed(0)
+    model = preset("graph-gps", width=8, depth=1).build().eval()
+    again = Model.load(model.save(tmp_path / "kept"))
+    tokens, links = torch.zeros(1, 3, 1, dtype=torch.long), torch.tensor([[0, 1], [1, 0]])
+    inputs = Inputs(tokens, edges=Edges(links), extras={"walks": torch.ones(1, 3, 16)})
+    assert torch.equal(again.eval()(inputs), model(inputs))
+    with pytest.raises(RegardError, match="edges have no place there"):
+        model.export(tmp_path / "model.onnx", "onnx")
 
 
 def test_labels_of_nodes_come_back_in_the_order_of_their_nodes(tmp_path: Path) -> None:
