@@ -96,10 +96,10 @@ def lay_out_graphs(
         count = len(graph.nodes)
         order = order_nodes(reading.order, count, graph.edges, chance)
         orders.append(order)
-        arranged.append(graph.arrange(order))
+        arranged.append(graph if reading.order == "given" else graph.arrange(order))
         tokens[row, :count] = arranged[-1].nodes
         for name, places in where.locate(graph, None if numbers is None else numbers[row]).items():
-            extras[name][row, :count] = places[order]
+            extras[name][row, :count] = places if reading.order == "given" else places[order]
         if training and "laplacian" in extras:
             # an eigenvector's sign means nothing, so that a model must not learn it
             extras["laplacian"][row] *= [chance.choice((-1, 1)) for _ in range(reading.laplacian)]

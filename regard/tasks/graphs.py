@@ -321,14 +321,15 @@ class GraphReader(Pipeline):
         return [found[n] for n in range(len(samples))]
 
     def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
-        """Every measure, and how far the main one moves with the order of the nodes, if it does."""
+        """Every measure, and how far the main one moves with the order of the nodes; of one order that isn't known."""
         answer, labels = ANSWERS[self.answers], self.lexicon.labels
         found = answer.measure(samples, self.read_all(samples, pulse), labels)
-        if self.orders == 1 or not self.sees_order:
+        if self.orders == 1:
             return found
-        goals = []
-        for turn in range(self.orders):
-            goals.append(answer.measure(samples, self.read_once(samples, turn, pulse), labels)[answer.goal])
+        goals = [found[answer.goal]]  # who sees no order says the same in each, which a law holds it to
+        if self.sees_order:
+            turns = (self.read_once(samples, turn, pulse) for turn in range(self.orders))
+            goals = [answer.measure(samples, heard, labels)[answer.goal] for heard in turns]
         spread = {"orders": len(goals), "order_mean": float(np.mean(goals)), "order_spread": float(np.std(goals))}
         tables = {name: value for name, value in found.items() if isinstance(value, dict)}
         return {name: value for name, value in found.items() if name not in tables} | spread | tables

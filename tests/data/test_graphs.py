@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from regard.core.role import NodeOrder
+from regard.core.role import GraphReading, NodeOrder
 from regard.data.corpora.graphs import Cycles, GraphCorpus, SkipLinks, Trees
 from regard.data.graph import (
     Schema,
@@ -23,7 +23,7 @@ from regard.data.graph import (
     find_returns,
     order_nodes,
 )
-from regard.data.graph_batch import GivenGraph
+from regard.data.graph_batch import GivenGraph, GraphLayout, Whereabouts, lay_out_graphs
 from regard.data.log import Log, Unusable
 from regard.data.reader import ReaderSpec
 from regard.data.sample import FormSpec, Sample
@@ -250,3 +250,43 @@ def count_parts(nodes: int, edges: np.ndarray[Any, Any]) -> int:
     """Components, by powers of the matrix of neighbours."""
     reach = np.linalg.matrix_power(connect(nodes, edges) + np.eye(nodes), nodes) > 0
     return len({tuple(row) for row in reach.tolist()})
+
+
+def lay_out(order: NodeOrder, training: bool, seed: int) -> tuple[GivenGraph, GraphLayout]:
+    chance = Random(8)
+    nodes = np.arange(9, dtype=np.int32)[:, None]
+    graph = GivenGraph(nodes, draw(chance, 9, 12))
+    where = Whereabouts(GraphReading(order, laplacian=3, walks=2))
+    return graph, lay_out_graphs(
+        [graph, graph.shuffle(chance)], where, [Random(seed), Random(seed + 1)], True, training
+    )
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_nodes_edges_and_places_move_together(order: NodeOrder) -> None:
+    graph, laid = lay_out(order, False, 4)
+    inputs, edges = laid.inputs, laid.inputs.edges
+    assert edges is not None and inputs.tokens.shape == (2, 9, 1)
+    wanted = {frozenset(pair) for pair in graph.edges.tolist()}
+    for row in range(2):
+        names = inputs.tokens[row, :, 0].tolist()
+        mine = edges.links[:, edges.links[0] // 9 == row] - 9 * row
+        assert {frozenset((names[one], names[other])) for one, other in mine.mT.tolist()} == wanted
+        returns = find_returns(9, graph.edges, 2)
+        np.testing.assert_allclose(inputs.extras["walks"][row].numpy(), returns[names], atol=1e-6)
+
+
+def test_signs_of_eigenvectors_are_drawn_in_training_and_only_there() -> None:
+    _, still = lay_out("given", False, 1)
+    seen = set()
+    for seed in range(0, 120, 2):
+        _, drawn = lay_out("given", True, seed)
+        ratio = drawn.inputs.extras["laplacian"][0] / still.inputs.extras["laplacian"][0]
+        signs = ratio.nanmedian(0).values
+        assert set(signs.abs().tolist()) == {1.0}
+        seen.add(tuple(signs.tolist()))
+    assert len(seen) == 8
+    assert all(
+        lay_out("given", False, seed)[1].inputs.extras["laplacian"].equal(still.inputs.extras["laplacian"])
+        for seed in (2, 5)
+    )
