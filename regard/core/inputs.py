@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.core.advice import refuse
+from regard.core.edges import Edges
 from regard.core.padding import Padding, Side
 from regard.core.probe import Probe
 from regard.core.state import Memory
@@ -36,7 +37,7 @@ class Inputs:
     memory: Memory | Inputs | None = None  # what a decoder looks at, or what the encoder is to read for it
     extras: Extras = field(default_factory=dict)  # what some embeddings want beside: segments, spellings
     probe: Probe | None = None  # who watches
-    edges: Tensor | None = None  # to come: which nodes of a graph are neighbours
+    edges: Edges | None = None  # which positions are neighbours, where they are nodes of a graph
 
     def __post_init__(self) -> None:
         if self.documents is not None and isinstance(self.valid, Padding) and self.valid.documents is not None:
@@ -90,6 +91,7 @@ class Inputs:
             documents=None if self.documents is None else self.documents.to(device),
             memory=self.memory.to(device) if isinstance(self.memory, Inputs) else self.memory,
             extras={name: tensor.to(device) for name, tensor in self.extras.items()},
+            edges=None if self.edges is None else self.edges.to(device),
         )
 
     def without_last(self) -> Inputs:

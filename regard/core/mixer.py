@@ -62,10 +62,12 @@ class Mixer(Part):
     grows: bool = False  # True: what it remembers grows with every position
     alone: bool = False  # True: a position needs nothing of those before it, so there is nothing to remember
     packs: ClassVar[bool] = False  # True: it keeps a row's documents apart itself, by the mask's table
-    accumulates: ClassVar[str] = ""  # what it adds up over many positions, and so keeps in single precision at least
+    accumulates: str = ""  # what it adds up over many positions, and so keeps in single precision at least
     estimates: bool = False  # True: its gradient isn't the slope of what it computes, as where a choice is hard
     draws: bool = False  # True: it draws where it looks while training, and reports `choices` and their `entropy`
     tries: bool = False  # True: any of its steps may be the last; it reports `trials`, their outputs, and `chances`
+    connects: bool = False  # True: it mixes positions along the edges of a graph
+    ordered: bool = True  # False: it takes positions for a set, so that what changes places changes answers alone
     leaves_final: ClassVar[bool] = False  # True: its state, at the end of a source, is worth handing on
 
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:

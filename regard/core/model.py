@@ -52,7 +52,7 @@ class Model(Visible):
         for path, module in self.named_modules():
             if isinstance(module, Part):
                 # a mixer goes by its sublayer's name: decoder.blocks.3.cross, not ….cross.inner
-                module.path = path.removesuffix(".inner")
+                module.path = path.removesuffix(".inner").replace(".inner.members.", ".").replace(".members.", ".")
 
     def encode(
         self, tokens: Tensor | Inputs, valid: Valid = None, *, probe: Probe | None = None, **strange: Never
@@ -266,7 +266,7 @@ class Model(Visible):
             past_names = frozenset[str]() if state is None else self._early
             inputs.probe.begin(Sight(self._sights, mask, state is None, past_names))
         probe = join_probes(inputs.probe, self.watcher)
-        return View(mask, memory, probe, inputs.extras, dtype=self.dtype)
+        return View(mask, memory, probe, inputs.extras, edges=inputs.edges, dtype=self.dtype)
 
     def _recall(self, memory: Memory | Inputs | None, rows: int) -> Memory | None:
         """What the rows of a call look at, read by the encoder now if it wasn't before."""

@@ -5,6 +5,7 @@ What others ask of such a part is a property or a method here, so that nobody lo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
     from regard.core.stack import StackSpec
 
 Answers = Literal["words", "classes", "tags", "vectors", "positions"]  # what heads give
+NodeOrder = Literal["given", "random", "degree", "eigenvector", "random-walk", "breadth-first", "cluster"]
+
+
+@dataclass(frozen=True)
+class GraphReading:
+    """What a model wants to be told of a graph: the order of its nodes, and how many channels say where each stands."""
+
+    order: NodeOrder = "given"
+    laplacian: int = 0
+    walks: int = 0
 
 
 class NormSpec(Spec):
@@ -88,6 +99,15 @@ class EmbeddingSpec(Spec):
     def picture(self) -> tuple[int, int, int] | None:
         """Height, width and channels of the pictures that it reads; None: it reads none."""
         return None
+
+    @property
+    def graph(self) -> GraphReading | None:
+        """What it wants to know of a graph whose nodes it reads; None: it reads no graphs."""
+        return None
+
+    def read_graphs(self, categories: tuple[int, ...], channels: int, edge_kinds: tuple[int, ...]) -> Self:
+        """The same for nodes and edges with so many categories of each sort, or for nodes with so many numbers."""
+        raise SpecError(f"model: {self.kind} reads no nodes, and this task has graphs", "model=gin, or model=graph-gps")
 
     def redraw(self, height: int, width: int, channels: int) -> Self:
         """The same for pictures of another size, where it reads pictures."""

@@ -52,10 +52,22 @@ class Stack(Part):
         rows, time = self.embedding.measure(inputs.tokens)  # type: ignore[operator]
         if not rows or not time:
             raise InputError(f"there is nothing to read: {rows} rows of {time} positions")
-        if inputs.edges is not None:
-            raise InputError("no part of this model reads edges", "leave them out")
         check_valid(inputs.valid, rows, time)
+        if inputs.edges is not None:
+            if not self.connected:
+                raise InputError("no part of this model reads edges", "leave them out")
+            inputs.edges.insist(rows, time, inputs.real if inputs.valid is not None else None)
         return rows, time
+
+    @property
+    def connected(self) -> bool:
+        """Whether positions are mixed along the edges of a graph."""
+        return any(block.mixer is not None and block.mixer.connects for block in self.layers())
+
+    @property
+    def ordered(self) -> bool:
+        """Whether an answer depends on the order in which positions stand, as far as its parts say."""
+        return self.bias is not None or any(block.mixer is not None and block.mixer.ordered for block in self.layers())
 
     def forward(self, inputs: Tensor, view: View, state: Group | None = None) -> Tensor:
         self._share_positions(view)
@@ -83,6 +95,8 @@ class Stack(Part):
     def _share_positions(self, view: View) -> None:
         """Let all blocks see the positions that belong to the stack."""
         view.bias, view.grid = self.bias, self.embedding.grid  # type: ignore[assignment]
+        if view.edges is not None and view.edges.vectors is None:
+            view.edges = self.embedding.describe_edges(view.edges)  # type: ignore[operator]
         if self.scatter:
             view.scattered = scatter_positions(view, self.scatter, self.training)
 
@@ -229,6 +243,11 @@ class StackSpec(Spec):
         """`table`: token vectors lent by another stack."""
         self._insist_on_a_picture()
         blocks = [spec.lie_on(self.embedding.grid).build(self.width) for spec in self.layout()]
+        if self.embedding.graph is None and any(block.mixer is not None and block.mixer.connects for block in blocks):
+            raise SpecError(
+                f"mix: messages are passed along edges, and what {self.embedding.kind} reads has none",
+                "a model that reads graphs, such as gin; or mix=attention",
+            )
         for number, block in enumerate(blocks):
             for sublayer in block.sublayers:
                 sublayer.skip = self.stochastic_depth * number / max(1, self.depth - 1)

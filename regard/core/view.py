@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from regard.core.edges import Edges
 from regard.core.grid import Grid
 from regard.core.mask import Mask
 from regard.core.padding import Padding
@@ -30,6 +31,7 @@ class View:
     bias: nn.Module | None = None  # relative positions that a whole stack shares
     room: int = 0  # positions to allocate ahead when a state is started
     grid: Grid | None = None  # the picture that the positions are places of, if they are
+    edges: Edges | None = None  # which positions are neighbours, if they are nodes of graphs
     scattered: Tensor | None = None  # places that stand for the positions, in their order: (1 or rows, time)
     dtype: torch.dtype = torch.float32  # the model's, and so that of what it remembers
     _made: dict[Hashable, object] = field(default_factory=dict, repr=False)
@@ -48,11 +50,12 @@ class View:
         memory: Memory | None = None,
         probe: Probe | None = None,
         documents: Tensor | None = None,
+        edges: Edges | None = None,
     ) -> View:
         """The view of a chunk (batch, time, …) that follows what a state holds."""
         past = 0 if state is None else state.past
         mask = Mask(x.shape[0], x.shape[1], valid, past, x.device, documents)
-        return cls(mask, memory, probe, dtype=x.dtype if x.is_floating_point() else torch.float32)
+        return cls(mask, memory, probe, edges=edges, dtype=x.dtype if x.is_floating_point() else torch.float32)
 
     @property
     def positions(self) -> Tensor:
@@ -73,6 +76,11 @@ class View:
         """For sums over many positions, which rounding would spoil: single precision at least."""
         return torch.promote_types(self.dtype, torch.float32)
 
+    @property
+    def links(self) -> Tensor:
+        """From where to where edges lead, counting places through all rows: (2, edges)."""
+        return (Edges.none(self.device) if self.edges is None else self.edges).links
+
     def zeros(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
         """Room for a new state, of the model's type unless another is given."""
         return torch.zeros(shape, dtype=dtype or self.dtype, device=self.device)
@@ -82,7 +90,14 @@ class View:
         """The same call with each packed document in a row of its own; that is how a probe sees it, too."""
         return self.once(
             "apart",
-            lambda: View(self.mask.apart.mask, probe=self.probe, bias=self.bias, grid=self.grid, dtype=self.dtype),
+            lambda: View(
+                self.mask.apart.mask,
+                probe=self.probe,
+                bias=self.bias,
+                grid=self.grid,
+                edges=None if self.edges is None else self.edges.move(self.mask.apart.home.flatten()),
+                dtype=self.dtype,
+            ),
         )
 
     def copy(self) -> View:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regard.data.canvas import Canvas
+from regard.data.graph import Schema
 from regard.data.tokenizer import Tokenizer, parse_engine
 from regard.errors import DataError, InputError
 
@@ -27,6 +28,7 @@ class Lexicon:
     foreign: bool = False  # the tokenizers came with a model from elsewhere
     canvas: Canvas | None = None  # the pictures that it reads, if it reads any
     vectors: tuple[int, int] | None = None  # the numbers at each position and the answers there, if it reads vectors
+    graphs: Schema | None = None  # what the graphs that it reads are made of, if it reads any
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
@@ -47,6 +49,8 @@ class Lexicon:
             facts["canvas"] = self.canvas.to_fact()
         if self.vectors is not None:
             facts["vectors"] = list(self.vectors)
+        if self.graphs is not None:
+            facts["graphs"] = self.graphs.to_fact()
         if self.words is None:
             return {NAME: json.dumps(facts | {"words": False}, ensure_ascii=False).encode()}
         source, target = self.words
@@ -63,7 +67,9 @@ class Lexicon:
         canvas = None if told is None else Canvas.of_fact(told, f"{where}/{NAME}")
         if facts.get("words") is False:
             vectors = _read_vectors(facts.get("vectors"), f"{where}/{NAME}")
-            return cls(None, facts["labels"], facts["letters"], canvas=canvas, vectors=vectors)
+            made = facts.get("graphs")
+            graphs = None if made is None else Schema.of_fact(made, f"{where}/{NAME}")
+            return cls(None, facts["labels"], facts["letters"], canvas=canvas, vectors=vectors, graphs=graphs)
         names = SHARED if file(SHARED[0]) is not None else APART
         parts = []
         for side, name in enumerate(names):

@@ -12,6 +12,7 @@ from regard.data.canvas import Tally
 from regard.data.column import write_column
 from regard.data.corpus import CorpusSpec
 from regard.data.glance import Glance, describe_prepared
+from regard.data.graph import SchemaTally
 from regard.data.lexicon import APART, NAME, SHARED, Lexicon
 from regard.data.log import Log
 from regard.data.prepared import DATA, LIST, REPORT, Prepared, column_files, digest, list_limits
@@ -108,12 +109,15 @@ def _lexicon(
     form = FormSpec.parse(wants.form)
     letters, tally, pictures = set[str](), Tally(), form.list_pictures()
     vectors: tuple[int, int] | None = None
+    graphs = SchemaTally()
     for number, sample in enumerate(glance.watch(read_spool(folder, "train", wants.form)), 1):
         overlap.see(sample)
         if (sizes := form.measure_vectors(sample)) is not None:
             vectors = _join_sizes(vectors, sizes, place(sample, "train", number))
         for name in pictures:
             tally.see(sample[name])
+        if wants.form == "graphs":
+            graphs.see(sample["nodes"], sample.get("edge_kinds"))
         letters.update(wants.letters(sample))
     # letters that are known keep their numbers, and new ones follow
     before = [] if known is None else known.letters
@@ -122,7 +126,7 @@ def _lexicon(
     if canvas is not None and known is not None and known.canvas is not None:
         canvas = canvas.light_as(known.canvas)
     foreign = known is not None and known.foreign
-    return Lexicon(words, vocabulary(glance.labels), spelled, foreign, canvas, vectors)
+    return Lexicon(words, vocabulary(glance.labels), spelled, foreign, canvas, vectors, graphs.schema())
 
 
 def _join_sizes(before: tuple[int, int] | None, now: tuple[int, int], where: str) -> tuple[int, int]:

@@ -2,11 +2,12 @@
 
 `pairs` have `source` and `target`; `documents` a `text`; `labels` a `text`, perhaps a `second` one, and a `label`;
 `tags` have `words` and `tags`; `series` have `values`, `marks` and a `target`; `vectors` have `vectors` and `answers`;
-`points` have `points` and a `target` that is some of them in order; `pictures` have a `picture`, `images` a `label`
-beside it, `captions` one or several `texts`; `conversations` have `messages`, `prompts` a `prompt` of messages,
-`preferences` the answers `chosen` and `rejected` beside it. Another form is another subclass of `FormSpec`, wherever it
-is defined; its fields may be arrays. A sample may say its `place`, as `file:line`, for errors that are found later, its
-`size`, for accuracy by size, and its `group`, which stays on one side of a split.
+`points` have `points` and a `target` that is some of them in order; `graphs` have `nodes` and `edges`, and what is
+known of them; `pictures` have a `picture`, `images` a `label` beside it, `captions` one or several `texts`;
+`conversations` have `messages`, `prompts` a `prompt` of messages, `preferences` the answers `chosen` and `rejected`
+beside it. Another form is another subclass of `FormSpec`, wherever it is defined; its fields may be arrays. A sample
+may say its `place`, as `file:line`, for errors that are found later, its `size`, for accuracy by size, and its
+`group`, which stays on one side of a split.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from regard.core.spec import Spec
 from regard.data.array import Array, ArrayField, Load, Store, condense, describe, embed, extract
 from regard.data.canvas import PictureField
+from regard.data.graph import EdgeField, NodeField
 
 Form = str  # the kind of a FormSpec
 Sample = dict[str, Any]
@@ -270,6 +272,34 @@ class PreferenceForm(FormSpec):
     )
     asks: ClassVar[tuple[str, ...]] = ("prompt",)
     trimmed: ClassVar[bool] = False
+
+
+class GraphForm(FormSpec):
+    """What is known of a graph is a `label`, several `labels` (as a list, perhaps empty), a `number`, or a label for
+    each node (`node_labels`)."""
+
+    kind: Literal["graphs"] = "graphs"
+    holds: ClassVar[Mapping[str, Field]] = {"nodes": NodeField(), "edges": EdgeField(2)}
+    may_hold: ClassVar[Mapping[str, Field]] = {
+        "edge_kinds": EdgeField(),
+        "label": TEXT,
+        "labels": TEXTS,
+        "number": NUMBER,
+        "node_labels": TEXTS,
+    }
+    asks: ClassVar[tuple[str, ...]] = ("nodes", "edges", "edge_kinds")
+
+    def find_fault(self, sample: Any) -> str:
+        fault = super().find_fault(sample)
+        if fault:
+            return fault
+        nodes, edges = sample["nodes"], sample["edges"]
+        if edges.size and not 0 <= edges.min() <= edges.max() < len(nodes):
+            return f"edges name node {edges.max()}, and there are {len(nodes)}"
+        if "edge_kinds" in sample and len(sample["edge_kinds"]) != len(edges):
+            return "edges and edge_kinds aren't equally long"
+        wrong = "node_labels" in sample and len(sample["node_labels"]) != len(nodes)
+        return "nodes and node_labels aren't equally long" if wrong else ""
 
 
 def place(sample: Sample, split: str, number: int) -> str:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from regard.core.block import Block
+from regard.core.edges import Edges
 from regard.core.stack import Stack
 from regard.core.view import View
 from regard.laws.case import Padded, Whole
@@ -35,7 +36,7 @@ from regard.laws.stepping import (
     refuse_states,
     refuse_steps,
 )
-from regard.laws.subject import GRID, Subject, seed_weights, view_of, whole
+from regard.laws.subject import GRID, Subject, connect, seed_weights, view_of, whole
 from regard.laws.watching import wrap_in_block
 
 STEP = 1e-6  # of finite differences, in double
@@ -243,6 +244,9 @@ class Unchanged(nn.Module):
 
     grid = GRID
 
+    def describe_edges(self, edges: Edges) -> Edges:
+        return edges
+
     def forward(self, inputs: Tensor, view: View) -> Tensor:
         return inputs
 
@@ -277,7 +281,7 @@ def recompute(subject: Subject, case: Whole) -> None:
 
 def run_training(module: nn.Module, x: Tensor, subject: Subject, again: bool) -> Tensor:
     """The module as a trainer runs it, with or without keeping what it computes inside."""
-    view = view_of(x, memory=subject.remember(len(x)))
+    view = connect(view_of(x, memory=subject.remember(len(x))), subject.sample)
     if isinstance(module, Block):
         stack = Stack(Unchanged(), [module], None, None).train()
         stack.recompute = again

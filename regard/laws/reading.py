@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.laws.case import Cut, Padded, Sourced, Typed, Whole
 from regard.laws.law import USUAL, Breach, Close, agree, insist, insist_finite, law
-from regard.laws.subject import Subject, pick_row, whole
+from regard.laws.subject import Subject, connect, pick_row, view_of, whole
 
 JUNK = 7.0  # how large the numbers are that stand where nothing is real
 
@@ -139,6 +139,32 @@ def ignore_padding(subject: Subject, case: Padded) -> None:
     for row, length in enumerate(case.lengths):
         expected = whole(mixer, x[row : row + 1, :length], pick_row(memory, row))
         agree(found[row, case.valid[row]], expected[0], ("padded", "without pads"), rows=[row])
+
+
+def refuse_orderly(subject: Subject) -> str:
+    return refuse_plain(subject) or ("it sees an order" if subject.sample.ordered else "")
+
+
+@law(
+    "who takes positions for a set doesn't see their order",
+    Whole(),
+    excuse=refuse_orderly,
+    rests_on=[repeat, keep_rows_apart],
+)
+def ignore_order(subject: Subject, case: Whole) -> None:
+    """Positions that change places, and their edges with them, change answers and nothing else: or else what is said of
+    a graph depends on how its nodes happen to be numbered.
+    """
+    mixer, x, memory = subject.make(), subject.draw(case.rows, case.time), subject.remember(case.rows)
+    order = torch.randperm(case.time, generator=torch.Generator().manual_seed(5))  # who stands at each place
+    view = connect(view_of(x, memory=memory), mixer)
+    before: Tensor = mixer(x, view)
+    moved = view_of(x, memory=memory)
+    if view.edges is not None:
+        places = (torch.arange(case.rows)[:, None] * case.time + order.argsort()).flatten()
+        moved.edges = view.edges.move(places)
+    after: Tensor = mixer(x[:, order], moved)
+    agree(after, before[:, order], ("in another order", "in the first"), Close(1e-5, 1e-5))
 
 
 def refuse_without_memory(subject: Subject) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.core.edges import Edges
 from regard.core.grid import Grid
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import Probe
@@ -24,6 +25,7 @@ from regard.laws.case import KEYS, ROWS, TIME
 
 WIDTH = 16
 GRID = Grid(4, 4, first=1)  # the picture that positions are places of
+DISTANCES = (1, 3)  # between positions that are neighbours, for those who read graphs
 SPREAD = 0.1  # of the numbers that stand in for weights which all start alike
 
 
@@ -148,8 +150,23 @@ def whole(
     mixer: Mixer, x: Tensor, memory: Memory | None, valid: Tensor | None = None, probe: Probe | None = None
 ) -> Tensor:
     """All at once."""
-    y: Tensor = mixer(x, view_of(x, valid, memory=memory, probe=probe))
+    y: Tensor = mixer(x, connect(view_of(x, valid, memory=memory, probe=probe), mixer))
     return y
+
+
+def connect(view: View, mixer: Mixer) -> View:
+    """The view with edges between real positions that stand 1 or 3 apart in their document, for those who ask."""
+    mask = view.mask
+    if not mixer.connects:
+        return view
+    real = torch.ones(mask.rows, mask.time, dtype=torch.bool) if mask.valid is None else mask.valid
+    owners = torch.zeros(mask.rows, mask.time, dtype=torch.long) if mask.documents is None else mask.documents
+    positions = mask.positions.expand(mask.rows, -1)
+    near = ((positions[:, :, None] - positions[:, None]).abs()[..., None] == torch.tensor(DISTANCES)).any(-1)
+    linked = near & real[:, :, None] & real[:, None] & (owners[:, :, None] == owners[:, None])
+    row, one, other = linked.nonzero().unbind(1)
+    view.edges = Edges(torch.stack((row * mask.time + one, row * mask.time + other)))
+    return view
 
 
 def begin(mixer: Mixer, x: Tensor, memory: Memory | None, room: int = 0) -> State | None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from regard.core.block import Block, Sublayer
 from regard.core.probe import Record
+from regard.core.view import View
 from regard.laws.case import Packed, Whole
 from regard.laws.law import Breach, Close, agree, insist, law
 from regard.laws.player import Player
 from regard.laws.reading import ignore_padding, refuse_plain, repeat
 from regard.laws.script import Script
 from regard.laws.stepping import read_in_chunks, refuse_steps
-from regard.laws.subject import Subject, view_of, whole
+from regard.laws.subject import Subject, connect, view_of, whole
 
 
 def check_names(record: Record, path: str, declared: tuple[str, ...]) -> None:
@@ -75,6 +78,12 @@ def wrap_in_block(subject: Subject) -> Block:
     return Block(Sublayer(subject.make(), None, None, residual=False, dropout=0.0), None, None).eval()
 
 
+def look_at(block: Block, x: Tensor, valid: Tensor | None = None, **more: Any) -> View:
+    """The view of a block, with edges if its mixer reads them."""
+    assert block.mixer is not None
+    return connect(view_of(x, valid, **more), block.mixer)
+
+
 def draw_packed(subject: Subject, case: Packed) -> Tensor:
     """Rows of documents, with junk where a row is filled up."""
     x = subject.draw(len(case.documents), case.time)
@@ -85,9 +94,9 @@ def draw_packed(subject: Subject, case: Packed) -> Tensor:
 def pack(subject: Subject, case: Packed) -> None:
     """Documents in one row give what each gives alone, gradients too: or else a text is learned with its neighbours."""
     block, x = wrap_in_block(subject), draw_packed(subject, case).requires_grad_()
-    found = block(x, view_of(x, case.valid, documents=case.numbers))
+    found = block(x, look_at(block, x, case.valid, documents=case.numbers))
     insist(bool(found.isfinite().all()), "the output isn't finite where documents are packed")
-    expected = [block(document[None], view_of(document[None]))[0] for document in case.split(x)]
+    expected = [block(document[None], look_at(block, document[None]))[0] for document in case.split(x)]
     rows = [row for row, sizes in enumerate(case.documents) for _ in sizes]
     for number, (row, one, other) in enumerate(zip(rows, case.split(found), expected, strict=True)):
         names = (f"packed (document {number})", "alone")
@@ -105,7 +114,7 @@ def pack(subject: Subject, case: Packed) -> None:
 def leak_nothing(subject: Subject, case: Packed) -> None:
     """The gradient of one document is exactly 0 in every other: or else texts that are packed know of each other."""
     block, x = wrap_in_block(subject), draw_packed(subject, case).requires_grad_()
-    found = case.split(block(x, view_of(x, case.valid, documents=case.numbers)))
+    found = case.split(block(x, look_at(block, x, case.valid, documents=case.numbers)))
     chosen = min(1, len(found) - 1)
     (grad,) = torch.autograd.grad(found[chosen].square().sum(), x)
     for number, piece in enumerate(case.split(grad)):
@@ -117,8 +126,8 @@ def leak_nothing(subject: Subject, case: Packed) -> None:
 def watch_packed(subject: Subject, case: Packed) -> None:
     """A probe that looks at packed documents changes nothing and sees every name."""
     block, x, record = wrap_in_block(subject), draw_packed(subject, case), Record("mixer.*")
-    found = block(x, view_of(x, case.valid, documents=case.numbers, probe=record))
-    unwatched = block(x, view_of(x, case.valid, documents=case.numbers))
+    found = block(x, look_at(block, x, case.valid, documents=case.numbers, probe=record))
+    unwatched = block(x, look_at(block, x, case.valid, documents=case.numbers))
     axes = ("position", "channel")
     agree(found[case.valid], unwatched[case.valid], ("watched", "unwatched"), axes=axes)
     assert block.mixer is not None

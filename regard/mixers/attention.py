@@ -126,6 +126,7 @@ class MultiHeadAttention(Mixer):
         self.scale = 1.0 if spec.temperature else self.first
         self.causal = spec.causal or spec.over_memory
         self.recalls = spec.over_memory
+        self.ordered = spec.causal or spec.window is not None or spec.position is not None
         self.early = ("key", "value") if spec.over_memory else ()
         self.estimates = spec.hard
         self.grows = spec.window is None and not spec.over_memory

@@ -74,6 +74,7 @@ class MeanPooling(Mixer):
         self.spec, self.width = spec, width
         self.causal = spec.causal or spec.over_memory
         self.recalls = spec.over_memory
+        self.ordered = spec.causal
         source = spec.memory or width
         self.value = Dense(source, width, bias=spec.bias) if spec.project else nn.Identity()
         self.output = Dense(width, width, bias=spec.bias) if spec.project else nn.Identity()

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.core.dense import Dense, Lookup
 from regard.core.dropout import dropout
+from regard.core.edges import Edges
 from regard.core.grid import Grid
 from regard.core.mixer import Part
 from regard.core.role import AbsoluteSpec, EmbeddingSpec, NormSpec
@@ -80,6 +81,10 @@ class Embedding(Part):
     def measure(self, inputs: Tensor) -> tuple[int, int]:
         """Rows and positions that the inputs will make."""
         raise NotImplementedError
+
+    def describe_edges(self, edges: Edges) -> Edges:
+        """Edges with a vector for each, where it has vectors for their kinds."""
+        return edges
 
 
 class TokenEmbedding(Embedding):

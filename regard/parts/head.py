@@ -18,7 +18,7 @@ from regard.core.view import View
 from regard.errors import InputError, SpecError
 from regard.parts.feedforward import ACTIVATIONS, Activation
 
-Pool = Literal["first", "last", "mean", "sequence"]
+Pool = Literal["first", "last", "mean", "sum", "max", "sequence"]
 
 
 class Vocabulary(HeadSpec):
@@ -172,7 +172,8 @@ class Pooler(Transformed):
 
     kind: Literal["pooler"] = "pooler"
     pool: Pool = "first"
-    """A row's vector is that of its first or last real token, the mean of all, or a learned mean of them (sequence)."""
+    """A row's vector is that of its first or last real token, the mean, the sum or the maximum of all, or a learned
+    mean of them (sequence)."""
     dense: bool = True
 
     def layer_settings(self) -> dict[str, Any]:
@@ -204,6 +205,10 @@ class PoolerHead(TransformedHead):
             return (shares[:, None] @ x).squeeze(1)
         if self.pool == "mean":
             return average(x, valid)
+        if self.pool == "sum":
+            return x.sum(1) if valid is None else (x * valid[..., None]).sum(1)
+        if self.pool == "max":
+            return (x if valid is None else x.masked_fill(~valid[..., None], -torch.inf)).amax(1)
         if valid is None:
             return x[:, 0 if self.pool == "first" else -1]
         order = torch.arange(valid.shape[1], device=x.device)
@@ -219,7 +224,8 @@ class Classes(Transformed):
     classes: Size
     """There are this many classes."""
     pool: Pool = "first"
-    """A row's vector is that of its first or last real token, the mean of all, or a learned mean of them (sequence)."""
+    """A row's vector is that of its first or last real token, the mean, the sum or the maximum of all, or a learned
+    mean of them (sequence)."""
     dropout: Rate = 0.0
     """This share of the vector is dropped before the classes while training."""
     bias: bool = True

@@ -130,6 +130,12 @@ class OffByOne(Looking):
         return seen if view.mask.valid is None else seen & view.mask.valid[:, None, :]
 
 
+class CallsItASet(Average):
+    """It says that it sees no order, and a sum that decays does."""
+
+    ordered = False
+
+
 class MovesOnPads(Average):
     """A whole run leaves pads out; what is remembered moves on them all the same."""
 

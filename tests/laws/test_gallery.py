@@ -23,6 +23,7 @@ WATCHES = "watching changes nothing and shows the declared names"
 # what a mixer breaks, and nothing else: laws that rest on a broken one aren't tried
 BROKEN: dict[type[nn.Module], set[str]] = {
     gallery.OffByOne: {AHEAD},
+    gallery.CallsItASet: {"who takes positions for a set doesn't see their order"},
     gallery.MovesOnPads: {"a padded prompt decodes as if alone"},
     gallery.ReadsPads: {PADS},
     gallery.WrongAxis: {WATCHES, PADS},
@@ -56,6 +57,7 @@ BROKEN: dict[type[nn.Module], set[str]] = {
 
 SMALLEST: dict[type[nn.Module], Case] = {
     gallery.OffByOne: Cut(rows=1, time=2, at=1),
+    gallery.CallsItASet: Whole(rows=1, time=2),
     gallery.MovesOnPads: Script((Read(2, (Stretch(0, 1),)), Read(1)), rows=1, keys=1),
     gallery.ReadsPads: Padded("left", (1,), pads=1),
     gallery.StaysAtReordering: Script((Read(1), Select((0, 0)), Read(1)), rows=2, keys=1),

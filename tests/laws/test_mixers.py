@@ -50,6 +50,7 @@ SPEAKS_OF: dict[str, Callable[[MixerSpec], bool]] = {  # all mixers, where a law
     "no gradient comes from a later position": is_causal,
     "who may look ahead does": lambda spec: not is_causal(spec),
     "padding at the end changes nothing before it": lambda spec: False,
+    "who takes positions for a set doesn't see their order": lambda spec: not spec.build(WIDTH).ordered,
     "padding of the memory changes nothing": lambda spec: spec.over_memory,
     "stepping equals running whole": is_causal,
     "reading in chunks equals running whole": is_causal,

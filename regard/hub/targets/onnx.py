@@ -50,6 +50,8 @@ def write_onnx(model: Model, path: Path) -> float:
         raise MissingPackage("writing ONNX", str(error.name), "onnx") from None
     if model.encoder is None or model.decoder is not None:
         raise RegardError("only encoders and classifiers go to ONNX: it has no state to step with", "--to ctranslate2")
+    if model.spec.main.embedding.graph is not None:
+        raise RegardError("models that read graphs don't go to ONNX: edges have no place there", "model.save(FOLDER)")
     if path.exists():
         raise RegardError(f"{path}: is there already", "another name")
     images = model.encoder.embedding.table is None
