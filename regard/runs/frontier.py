@@ -291,12 +291,11 @@ def adopt_reward(noun: str, run: Run) -> dict[str, Grader]:
 def make_examiner(run: Run, start: Model, grader: Grader, most: int | None) -> Examiner:
     """Whoever asks all models: as the first run drew its answers, if it did."""
     task, tokenizer = run.spec.task, run.prepared().lexicon.tokenizer
-    own = (MOST, 1.0, 0.0, True)
-    if isinstance(task, PolicyTaskSpec):
-        own = (task.most, task.temperature, task.cut, task.ends)
-    usual, *how = own
-    settings = (find_format(find_chat(run)), grader.reward, most or usual, *how, grader.judge, partial(rest, start))
-    return Examiner(tokenizer, *settings)
+    chat, reference = find_format(find_chat(run)), partial(rest, start)
+    if not isinstance(task, PolicyTaskSpec):
+        return Examiner(tokenizer, chat, grader.reward, most or MOST, 1.0, 0.0, True, grader.judge, reference)
+    how = task.temperature, task.cut, task.ends
+    return Examiner(tokenizer, chat, grader.reward, most or task.most, *how, grader.judge, reference)
 
 
 def choose_steps(run: Run, points: int) -> list[int]:
