@@ -1,4 +1,6 @@
-"""Scores of words as a product that nobody has computed yet: a loss or a search may want only a part of it."""
+"""Scores of words: as a product that nobody has computed yet, where a loss or a search may want only a part of it, or
+computed by a head that needs more than a product.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,25 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.mixer import Part
+from regard.core.state import State
+from regard.core.view import View
 from regard.errors import InputError
 
 
+class Scored:
+    """Scores of words, row by row."""
+
+    def table(self) -> Tensor:
+        """The scores themselves: (…, vocabulary)."""
+        raise NotImplementedError
+
+    def at(self, rows: Tensor | slice) -> Scored:
+        """Those of some rows."""
+        raise NotImplementedError
+
+
 @dataclass
-class Factors:
+class Factors(Scored):
     """Vectors and the words that they are compared with: scores = vectors @ words.T + bias."""
 
     vectors: Tensor  # (…, width)
@@ -36,6 +52,19 @@ class Factors:
         return replace(self, vectors=self.vectors[rows])
 
 
+@dataclass
+class ScoreTable(Scored):
+    """Log-probabilities that are there already, such as a mixture's; -inf: a row can't have the word."""
+
+    logs: Tensor  # (rows, vocabulary, and perhaps words beyond it)
+
+    def table(self) -> Tensor:
+        return self.logs
+
+    def at(self, rows: Tensor | slice) -> ScoreTable:
+        return ScoreTable(self.logs[rows])
+
+
 class WordHead(Part):
     """A head that scores the words of a vocabulary, position by position."""
 
@@ -45,3 +74,13 @@ class WordHead(Part):
     def values(self, x: Tensor) -> Tensor:
         """What the rest of a text will be worth, by each of its hidden vectors: (…, width) -> (…)."""
         raise InputError("this model has no head that values texts", "head.value=true")
+
+
+class StatefulHead(Part):
+    """A head that remembers what it answered, so that it hears of every position, in steps too."""
+
+    def start(self, rows: int, view: View) -> State:
+        raise NotImplementedError
+
+    def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
+        raise NotImplementedError

@@ -181,6 +181,13 @@ class Mask:
             return x
         return torch.zeros_like(x).scatter(1, self.order[..., None].expand_as(x), x)
 
+    def take_end(self, x: Tensor) -> Tensor:
+        """What stands at each row's last real token: (rows, time, …) -> (rows, 1, …)."""
+        if self.valid is None:
+            return x[:, -1:]
+        last = (self.valid * torch.arange(self.time, device=x.device)).argmax(1)
+        return x.gather(1, last.view(-1, *(1,) * (x.dim() - 1)).expand(-1, 1, *x.shape[2:]))
+
     def take_last(self, x: Tensor, length: int) -> Tensor:
         """The last vectors of each row's real ones: (rows, length + time, width) -> (rows, length, width).
 

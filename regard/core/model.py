@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.core.block import Sublayer, forgetful
 from regard.core.blueprint import blueprint
-from regard.core.factors import Factors, WordHead
+from regard.core.factors import Factors, Scored, ScoreTable, StatefulHead, WordHead
 from regard.core.inputs import Extras, Inputs
 from regard.core.mask import Mask
 from regard.core.mixer import Mixer, Part
@@ -27,7 +27,7 @@ from regard.core.probe import Probe, Sight, join_probes
 from regard.core.role import HeadSpec, InitSpec, insist_on_memory
 from regard.core.spec import Spec, build_optional
 from regard.core.stack import Stack, StackSpec
-from regard.core.state import Group, Memory, Progress
+from regard.core.state import Group, Memory, Progress, State
 from regard.core.view import View
 from regard.core.visible import Visible
 from regard.errors import InputError, SpecError
@@ -97,8 +97,10 @@ class Model(Visible):
         check_valid(valid, features.shape[0], features.shape[1])
         return self._answer(features, View.of(features, valid, probe=self.watcher))
 
-    def factors(self, inputs: Tensor | Inputs, keep: Tensor) -> Factors:
+    def factors(self, inputs: Tensor | Inputs, keep: Tensor) -> Scored:
         """What the logits of some positions are a product of; `keep`, (batch, time): which. For losses."""
+        if self.head is not None and self.head.recalls:  # a mixture with what a memory holds is no product
+            return ScoreTable(self.forward(inputs)[keep])
         return self.scored(self.features(inputs)[keep])
 
     def scored(self, features: Tensor) -> Factors:
@@ -114,9 +116,9 @@ class Model(Visible):
             memory = memory.serve(rows)
         elif self.encoder is not None:
             raise InputError("this model translates from a memory", "start(rows, encode(source))")
-        mask = Mask(rows, 0, device=self.device)
-        view = View(mask, memory=memory, probe=self.watcher, room=room, dtype=self.dtype)
-        return Progress(blocks=stack.start(rows, view), memory=memory)
+        view = View(Mask(rows, 0, device=self.device), memory, self.watcher, room=room, dtype=self.dtype)
+        head = self.head.start(rows, view) if isinstance(self.head, StatefulHead) else None
+        return Progress(blocks=stack.start(rows, view), memory=memory, head=head)
 
     def step(
         self,
@@ -132,22 +134,20 @@ class Model(Visible):
         if inputs.tokens.dim() == 1:
             inputs = replace(inputs, tokens=inputs.tokens[:, None])
         x, view = self._read(inputs, state)
-        mask = view.mask
-        if mask.valid is None:
-            x = x[:, -1:]
-        else:
-            last = (mask.valid * torch.arange(mask.time, device=x.device)).argmax(1)
-            x = x.gather(1, last[:, None, None].expand(-1, 1, x.shape[-1]))
-        return self._answer(x, view)[:, 0]
+        if state.head is not None:  # it must hear of every position
+            return view.mask.take_end(self._answer(x, view, state.head))[:, 0]
+        return self._answer(view.mask.take_end(x), view)[:, 0]
 
     def advance(self, inputs: Tensor | Inputs, state: Progress) -> Tensor:
         """Feed a chunk, (rows, time), and move the state on; the features of all of it: (rows, time, width)."""
-        return self._read(Inputs.of(inputs), state)[0]
+        x, view = self._read(Inputs.of(inputs), state)
+        if state.head is not None:
+            self._answer(x, view, state.head)
+        return x
 
     def rerun(self, stack: Literal["encoder", "decoder"], number: int, x: Tensor, inputs: Inputs) -> Tensor:
         """One block again, from what entered it: (batch, time, width). For whoever asks for more of a call later."""
-        main = self.encoder if stack == "encoder" else self.decoder
-        if main is None:
+        if (main := self.encoder if stack == "encoder" else self.decoder) is None:
             raise InputError(f"this model has no {stack}")
         return main.rerun(number, x, self._view(main, inputs))
 
@@ -240,10 +240,10 @@ class Model(Visible):
             raise InputError("an encoder has no next token to predict", "a model with a decoder")
         return self.decoder
 
-    def _answer(self, x: Tensor, view: View) -> Tensor:
+    def _answer(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         if self.head is None:
             return x
-        y = self.head(x, view)
+        y = self.head(x, view) if state is None else self.head(x, view, state)
         if view.mask.documents is not None and y.dim() < x.dim():
             raise InputError("the head gives one answer a row, and these rows pack documents", "one document a row")
         return view.see("head", "logits", y)

@@ -129,6 +129,10 @@ class EmbeddingSpec(Spec):
         """The same for so many tokens, where it reads tokens."""
         return self
 
+    def read_unknown(self, token: int) -> Self:
+        """The same for words that have no vector, which are read as this token."""
+        raise SpecError(f"embedding: {self.kind} can't read words that it has no vectors for", "embedding=tokens")
+
     def respell(self, letters: int) -> Self:
         """The same for so many letters, where it spells words."""
         return self
@@ -217,6 +221,11 @@ class HeadSpec(Spec):
     def word_head(self) -> HeadSpec | None:
         """The part of it that scores words, if there is one."""
         return None
+
+    @property
+    def copies(self) -> bool:
+        """Whether it can answer with words of the source that its vocabulary doesn't have."""
+        return False
 
     def memory_width(self, width: int) -> int | None:
         """The width of the memory that it looks at inside a model of some width; None: it looks at none."""

@@ -376,10 +376,11 @@ class Group(State):
 
 @dataclass
 class Progress(State):
-    """A decoder's state: what each block remembers, and the memory that it looks at."""
+    """A decoder's state: what each block remembers, the memory that it looks at, and what a head remembers."""
 
     blocks: Group
     memory: Memory | None = None
+    head: State | None = None
 
     def rewindable(self, length: int) -> bool:
         return True

@@ -10,9 +10,18 @@ from tokenizers import decoders
 from regard.data.tokenizer import Tokenizer
 
 
-def spell_tokens(tokenizer: Tokenizer, numbers: Sequence[int]) -> list[str]:
-    """Each number's piece as people read it: bytes as the letters that they make, and a space before as ▁."""
+def spell_tokens(tokenizer: Tokenizer, numbers: Sequence[int], words: Sequence[str] = ()) -> list[str]:
+    """Each number's piece as people read it: bytes as the letters that they make, and a space before as ▁.
+
+    `words`: those that numbers beyond the vocabulary stand for, in order.
+    """
     pieces = tokenizer.pieces(numbers)
+    if words:
+        size = len(tokenizer)
+        return [
+            words[n - size] if n - size in range(len(words)) else piece
+            for n, piece in zip(numbers, pieces, strict=True)
+        ]
     if not isinstance(tokenizer.engine.decoder, decoders.ByteLevel):
         return pieces
     controls = tokenizer.controls

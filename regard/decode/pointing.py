@@ -37,8 +37,11 @@ class OrderedPoints:
 
 
 def lay_points(sets: Sequence[Places]) -> Inputs:
-    """Points as a model reads them, (rows, 1 + points, 3): coordinates, and a mark on the stop, which comes first."""
-    rows = [torch.tensor([[0.0, 0.0, 1.0], *([float(x), float(y), 0.0] for x, y in points)]) for points in sets]
+    """Points as a model reads them, (rows, 1 + points, 3): coordinates, and a mark on the stop, which comes first.
+
+    Coordinates are read from -1 to 1, so that the middle of the square, where the stop stands, is nothing special.
+    """
+    rows = [torch.tensor([[0.0, 0.0, 1.0], *([2 * x - 1, 2 * y - 1, 0.0] for x, y in points)]) for points in sets]
     return Inputs(torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), Padding([len(row) for row in rows]))
 
 

@@ -28,10 +28,13 @@ class Strip:
     spaced: bool = False  # the tokenizer marks spaces, so a piece without a mark goes on
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, numbers: Sequence[int]) -> Strip:
+    def of(cls, tokenizer: Tokenizer, numbers: Sequence[int], words: Sequence[str] = ()) -> Strip:
+        """`words`: those beyond the vocabulary, in order."""
         controls = tokenizer.controls
         spaced = isinstance(tokenizer.engine.decoder, decoders.ByteLevel | decoders.Metaspace)
-        return cls(tuple(spell_tokens(tokenizer, numbers)), tuple(number in controls for number in numbers), spaced)
+        return cls(
+            tuple(spell_tokens(tokenizer, numbers, words)), tuple(number in controls for number in numbers), spaced
+        )
 
     @classmethod
     def of_grid(cls, grid: Grid) -> Strip:

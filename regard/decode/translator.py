@@ -14,6 +14,7 @@ from regard.core.model import Model
 from regard.data.given import check_texts, list_texts
 from regard.data.spelling import spell_tokens
 from regard.data.tokenizer import Tokenizer
+from regard.data.unknown import Numbered, number_texts, spell_pieces, spell_text
 from regard.decode.ensemble import Ensemble
 from regard.decode.filters import Demands, special_tokens
 from regard.decode.generation import Generation
@@ -113,6 +114,18 @@ class Translator(Pipeline):
         return "this model sees its source as one vector: it has no attention over the source's words"
 
     @property
+    def copies(self) -> bool:
+        """Whether the model can write words of the source that its vocabulary doesn't have."""
+        models = (self.model,) if isinstance(self.model, Model) else self.model.models
+        return all(model.spec.head is not None and model.spec.head.copies for model in models)
+
+    def number(self, texts: Sequence[str]) -> list[Numbered]:
+        """Sources as numbers, with their unknown words where the model can copy them."""
+        if self.copies:
+            return number_texts(self.source, texts)
+        return [Numbered(row) for row in self.source.encode(texts)]
+
+    @property
     def begin(self) -> int:
         """What a translation begins with: for a decoder alone, what stands between source and target."""
         if not isinstance(self.scorer, Prompted):
@@ -150,25 +163,25 @@ class Translator(Pipeline):
         """The best translations of each text, in order; an empty text has one, the empty one."""
         check_texts(texts, "translate(text), or translate_all([text])")
         chosen = self.settings({}) if settings is None else settings
-        sources = self.source.encode([text.strip() for text in texts])
-        order = sorted((n for n, source in enumerate(sources) if source), key=lambda n: len(sources[n]))
+        sources = self.number([text.strip() for text in texts])
+        order = sorted((n for n, source in enumerate(sources) if source.tokens), key=lambda n: len(sources[n].tokens))
         found: dict[int, list[Translation]] = {
-            n: [Translation("", [], [], 0.0, [])] for n, source in enumerate(sources) if not source
+            n: [Translation("", [], [], 0.0, [])] for n, source in enumerate(sources) if not source.tokens
         }
         for first in range(0, len(order), rows):
             group = order[first : first + rows]
             try:
                 answers = self._search([sources[n] for n in group], chosen, wishes, attention)
             except InputError as error:
-                longest = len(sources[group[-1]]) + 1
+                longest = len(sources[group[-1]].tokens) + 1
                 raise InputError(f"a text of {longest} tokens: {error.message}", error.hint) from None
             found |= dict(zip(group, answers, strict=True))
         return (found[n] for n in range(len(texts)))
 
     def _search(
-        self, sources: list[list[int]], settings: Search, wishes: Wishes | None, attention: bool
+        self, sources: list[Numbered], settings: Search, wishes: Wishes | None, attention: bool
     ) -> list[list[Translation]]:
-        answers, reasons = self._find(sources, settings, wishes, attention)
+        answers, reasons = self._find([source.tokens for source in sources], settings, wishes, attention)
         rows = zip(sources, answers, reasons, strict=True)
         return [self._told(source, found, reason) for source, found, reason in rows]
 
@@ -219,14 +232,15 @@ class Translator(Pipeline):
             raise InputError(
                 "several models answer together here, and one is looked into at a time", "load one of them"
             )
-        [source] = self.source.encode([text.strip()])
+        [numbered] = self.number([text.strip()])
+        source = numbered.tokens
         if not source:
             raise InputError(f"there is nothing to look at in {text!r}: it has no tokens", "a text with words")
         if target is None:
             [[best]] = self._find([source], self.settings({}), None, False)[0]
             wanted = best.tokens
         else:
-            [row] = self.target.encode([target.strip()])
+            row = number_texts(self.target, [target.strip()], [numbered])[0].tokens
             opening = [] if self.generation.opening is None else [self.generation.opening]
             wanted = [*opening, *row, self.target.end]
         read = self.read(source)
@@ -236,13 +250,14 @@ class Translator(Pipeline):
             given, memory = [*read[:-1], *given], None
         first = len(given) - len(wanted)
         inputs = replace(Inputs.pad([given], self.target.pad), memory=memory)
+        words = numbered.words
         return Reading(
             inputs,
-            Strip.of(self.target, given),
-            None if memory is None else Strip.of(self.source, read),
-            Strip.of(self.target, [*given[1 : first + 1], *wanted]),
+            Strip.of(self.target, given, words),
+            None if memory is None else Strip.of(self.source, read, words),
+            Strip.of(self.target, [*given[1 : first + 1], *wanted], words),
             {first + place: token for place, token in enumerate(wanted)},
-            partial(spell_tokens, self.target),
+            partial(spell_tokens, self.target, words=words),
             text=text,
         )
 
@@ -267,13 +282,13 @@ class Translator(Pipeline):
         """A source's tokens as the encoder reads them, with what stands around them."""
         return self.source.wrap(source, ((), (self.source.end,)), self.foreign)
 
-    def _told(self, source: list[int], found: list[Hypothesis], reason: Cut) -> list[Translation]:
-        texts = self.target.decode([item.tokens for item in found])
-        pieces = self.source.pieces(self.read(source))
+    def _told(self, source: Numbered, found: list[Hypothesis], reason: Cut) -> list[Translation]:
+        texts = [spell_text(self.target, item.tokens, source.words) for item in found]
+        pieces = spell_pieces(self.source, self.read(source.tokens), source.words)
         return [
             Translation(
                 text,
-                self.target.pieces(item.tokens),
+                spell_pieces(self.target, item.tokens, source.words),
                 item.log_probabilities,
                 item.score,
                 pieces,

@@ -3,7 +3,8 @@
 `seq2seq` squeezes the source through one vector. Two are given all of its states, by rules that aren't learned:
 `seq2seq-mean` their mean, `seq2seq-skip` at step t the source's state t, a fixed skip connection past the bottleneck.
 `tutorial` looks by location alone, as a well-known 2017 tutorial does; `bahdanau` before the cell, `luong` after it,
-`luong-feed` with the last attention fed back.
+`luong-feed` with the last attention fed back. `pointer-generator` also copies (See et al. 2017: 256 units; theirs has
+word vectors of 128 and a vocabulary of 50,000).
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import Literal
 from regard.core.block import BlockSpec
 from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Depth, Rate, Size
+from regard.core.role import HeadSpec
+from regard.core.spec import Depth, Rate, Size, Weight
 from regard.core.stack import StackSpec
 from regard.mixers.attentive import Attentive
 from regard.mixers.recurrent import Recurrent, Start
 from regard.models import Family, Settings
 from regard.parts.cell import Kind
+from regard.parts.copying import Copying
 from regard.parts.embedding import Tokens
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Xavier
@@ -49,6 +52,10 @@ class Seq2Seq(Settings):
     dropout: Rate = 0.2
     share: bool = True
     tied: bool = True
+    copies: bool = False
+    """Words of the source can be copied, among them those that the vocabulary lacks (See et al. 2017)."""
+    coverage: Weight = 0.0
+    """Where words are copied, the weight of looking again at what was looked at; 0: nobody keeps count."""
 
 
 def compose(s: Seq2Seq) -> ModelSpec:
@@ -74,10 +81,11 @@ def compose(s: Seq2Seq) -> ModelSpec:
         block = BlockSpec(mix=mixer, residual=False, dropout=s.dropout)
         return StackSpec(width=s.width, depth=1, embedding=embedding, blocks=(block,))
 
+    head: HeadSpec = Vocabulary(tied=s.tied, bias=True, size=s.vocabulary)
     return ModelSpec(
         encoder=stack(reader, s.source_vocabulary or s.vocabulary),
         decoder=stack(mix, s.vocabulary),
-        head=Vocabulary(tied=s.tied, bias=True, size=s.vocabulary),
+        head=Copying(words=head, coverage=s.coverage) if s.copies else head,
         share=s.share and s.source_vocabulary is None,
         init=Xavier(),
     )
@@ -106,5 +114,12 @@ family = Family(
         },
         "luong": {"attention": "after"},
         "luong-feed": {"attention": "after", "feed": True},
+        "pointer-generator": {
+            "width": 256,
+            "attention": "before",
+            "score": "additive",
+            "start": "bridge",
+            "copies": True,
+        },
     },
 )

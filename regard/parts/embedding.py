@@ -40,10 +40,16 @@ class Tokens(EmbeddingSpec):
     """This norm follows the sum."""
     dropout: Rate = 0.0
     """This share of the sum is dropped while training."""
+    unknown: Count | None = None
+    """A number beyond the vocabulary, which names a word that has no vector, is read as this token; unless given, such
+    numbers are refused."""
 
     @property
     def token_count(self) -> int:
         return self.vocabulary
+
+    def read_unknown(self, token: int) -> Self:
+        return self.replace(unknown=token)
 
     @property
     def segment_count(self) -> int:
@@ -115,6 +121,8 @@ class TokenEmbedding(Embedding):
         return inputs.shape[0], inputs.shape[1]
 
     def forward(self, inputs: Tensor, view: View) -> Tensor:
+        if self.spec.unknown is not None:
+            inputs = inputs.masked_fill(inputs >= self.spec.vocabulary, self.spec.unknown)
         x = self.tokens(inputs)
         if self.project is not None:
             x = self.project(x)

@@ -103,7 +103,7 @@ class PointerHead(Part):
         """Log-probabilities of positions: (rows, time, keys). A pad of the source has none: -inf."""
         memory = view.recall(self.path)
         keys = self.score.prepare(memory.states)
-        logs = compare(self.score, x, keys, memory, view.positions).log_softmax(-1)
+        logs = compare(self.score, x, keys, memory).log_softmax(-1)
         see = view.watcher(self.path, *self.names)
         if see is None:
             return logs
@@ -112,20 +112,9 @@ class PointerHead(Part):
         return logs if seen is weights else seen[:, 0].log()
 
 
-def compare(score: Score, x: Tensor, keys: Tensor, memory: Memory, positions: Tensor) -> Tensor:
-    """Scores of states, (rows, time, width), by prepared keys: (rows, time, keys), -inf where a key is a pad.
-
-    `positions`: of the states, or of more that end with them.
-    """
-    last = positions[:, positions.shape[1] - x.shape[1] :].expand(x.shape[:2])
-    scores = score(memory.fold(x), keys, memory.fold(last))
+def compare(score: Score, x: Tensor, keys: Tensor, memory: Memory) -> Tensor:
+    """Scores of states, (rows, time, width), by prepared keys: (rows, time, keys), -inf where a key is a pad."""
+    scores = score(memory.fold(x), keys)
     if memory.valid is not None:
         scores = scores.masked_fill(~memory.valid[:, None], -math.inf)
     return memory.unfold(scores)
-
-
-def list_read(memory: Memory, path: str) -> Tensor:
-    """The tokens that a memory was made of: (sentences, keys)."""
-    if memory.read is None or memory.read.is_floating_point():
-        raise InputError(f"{path} copies the words of its source, and this memory has none", "an encoder of words")
-    return memory.read

@@ -15,18 +15,30 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.core.factors import Factors
+from regard.core.factors import Factors, Scored
 
 ROWS = 1024  # scored at once
 LOG2 = math.log2(math.e)  # 2^x is cheaper than e^x
 
 
-def cross_entropy(factors: Factors, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+def cross_entropy(factors: Scored, targets: Tensor, smoothing: float = 0.0) -> Tensor:
     """The sum over the rows of a smoothed cross-entropy, in nats."""
+    if not isinstance(factors, Factors):
+        return sum_logs(factors.table().float(), targets, smoothing)
     learns = torch.is_grad_enabled()
     with torch.autocast(targets.device.type, enabled=False):  # sums over a vocabulary need all the digits
         found: Tensor = Entropy.apply(factors.vectors, factors.words, factors.bias, targets, smoothing, learns)
     return found
+
+
+def sum_logs(logs: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """The same of log-probabilities that are there; what is smoothed is shared among the words that a row can have."""
+    lost = -logs.gather(1, targets[:, None])[:, 0]
+    if not smoothing:
+        return lost.sum()
+    can = logs > -math.inf
+    even = -logs.masked_fill(~can, 0.0).sum(1) / can.sum(1)
+    return ((1 - smoothing) * lost + smoothing * even).sum()
 
 
 class Entropy(torch.autograd.Function):
@@ -81,7 +93,7 @@ class Entropy(torch.autograd.Function):
         return (dx * scale).to(of_vectors), (dw * scale).to(of_words), of_bias, None, None, None
 
 
-def losses(factors: Factors, targets: Tensor) -> Tensor:
+def losses(factors: Scored, targets: Tensor) -> Tensor:
     """What each prediction costs, in nats, for a measure: scores are made piece by piece here too."""
     found = [
         F.cross_entropy(factors.at(rows).table().float(), targets[rows], reduction="none")

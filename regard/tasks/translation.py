@@ -16,9 +16,10 @@ import torch
 from pydantic import model_validator
 from torch import Tensor
 
-from regard.core.factors import Factors
+from regard.core.factors import Scored
 from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
+from regard.core.role import HeadSpec
 from regard.core.spec import Rate
 from regard.data.batches import Batch, BatchSpec, make_batch
 from regard.data.column import ColumnSpec
@@ -28,6 +29,7 @@ from regard.data.prepared import Prepared
 from regard.data.reader import Pair
 from regard.data.sample import Form, Sample
 from regard.data.tokenizer import SEPARATOR, Tokenizer
+from regard.data.unknown import MOST, number_texts
 from regard.decode.generation import Generation
 from regard.decode.pipeline import Pipeline
 from regard.decode.search import Search
@@ -63,6 +65,9 @@ class TranslationTaskSpec(TaskSpec):
     """Validation translates in this way while training goes on, and so does the trained model unless told otherwise."""
     joined: bool = False
     """Source and target stand in one sequence, for a decoder alone."""
+    copies: HeadSpec | None = None
+    """This head also copies words of the source, among them those that the vocabulary lacks (copying, with coverage=1
+    against repetition); unless given, the model's own head."""
     metrics: Metrics = ()
     """Further measures of validation's translations, and of those that `regard eval` makes."""
 
@@ -78,14 +83,15 @@ class TranslationTaskSpec(TaskSpec):
         return (SEPARATOR,) if self.joined else ()
 
     def adapt_to(self, model: ModelSpec) -> Self:
-        return self.replace(joined=model.encoder is None)
+        own = model.head if model.head is not None and model.head.copies else None
+        return self.replace(joined=model.encoder is None, copies=self.copies or own)
 
     def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         if model.decoder is None:
             raise SpecError("model: it has no decoder, and translation writes with one", "model=transformer-tiny")
         if self.joined and lexicon.tokenizers[0] is not lexicon.tokenizers[1]:
             raise SpecError("tokenizer.shared: a decoder alone reads both languages", "tokenizer.shared=true")
-        return model
+        return model if self.copies is None else let_copy(model, self.copies, lexicon)
 
     def known_measures(self) -> Mapping[str, bool]:
         return {**self.measures, **{metric.kind: metric.rising for metric in self.metrics}}
@@ -99,13 +105,12 @@ class TranslationTaskSpec(TaskSpec):
 
     def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
         source, target = lexicon.tokenizers
-        return {"source": ColumnSpec(below=len(source)), "target": ColumnSpec(below=len(target))}
+        beyond = 0 if self.copies is None else MOST  # numbers of words that the vocabulary doesn't have
+        return {"source": ColumnSpec(below=len(source) + beyond), "target": ColumnSpec(below=len(target) + beyond)}
 
     def encode(self, samples: Sequence[Sample], lexicon: Lexicon) -> Sequence[Mapping[str, Sequence[int]]]:
-        source, target = lexicon.tokenizers
-        sources = source.encode([sample["source"] for sample in samples])
-        targets = target.encode([sample["target"] for sample in samples])
-        return [{"source": one, "target": other} for one, other in zip(sources, targets, strict=True)]
+        pairs = encode_pairs(list_pairs(samples), *lexicon.tokenizers, self.copies is not None)
+        return [{"source": one, "target": other} for one, other in pairs]
 
     def places(self, row: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
         source, target = len(row["source"]) + 1, len(row["target"]) + 1  # with an end, and with a beginning
@@ -188,6 +193,36 @@ class TranslationTaskSpec(TaskSpec):
         return Example((sample["source"],), (sample["target"],), (answer,), answer == sample["target"] or None, note)
 
 
+def let_copy(model: ModelSpec, head: HeadSpec, lexicon: Lexicon) -> ModelSpec:
+    """The same model with a head that copies, which reads words that have no vector as unknown ones."""
+    source, target = lexicon.tokenizers
+    if model.encoder is None or model.decoder is None:
+        raise SpecError("task.copies: a decoder alone has no source to copy from", "model=pointer-generator")
+    if not head.copies:
+        raise SpecError(f"task.copies: {head.kind} can't copy words", "task.copies=copying")
+    if source is not target:
+        raise SpecError("tokenizer.shared: a word that is copied has one number on both sides", "tokenizer.shared=true")
+    if model.head is not None:  # which has a score for each word by now
+        head = head.replace(words=model.head.fields()["words"] if model.head.copies else model.head)
+    stacks = {
+        side: stack.replace(embedding=stack.embedding.read_unknown(target.unknown))
+        for side, stack in (("encoder", model.encoder), ("decoder", model.decoder))
+    }
+    return model.replace(**stacks, head=head.replace(memory=model.encoder.width))
+
+
+def encode_pairs(
+    pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer, copies: bool
+) -> list[tuple[list[int], list[int]]]:
+    """Both sides as numbers; where a model copies, unknown words of the source have numbers of their own."""
+    texts = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    if not copies:
+        return list(zip(source.encode(texts[0]), target.encode(texts[1]), strict=True))
+    read = number_texts(source, texts[0])
+    written = number_texts(target, texts[1], read)
+    return [(one.tokens, other.tokens) for one, other in zip(read, written, strict=True)]
+
+
 def list_pairs(samples: Sequence[Sample]) -> list[Pair]:
     """Samples as pairs of texts."""
     return [(sample["source"], sample["target"]) for sample in samples]
@@ -252,7 +287,7 @@ def cut_anew(rows: list[list[int]], tokenizer: Tokenizer, chance: Random) -> lis
 class Predictions:
     """What the real target tokens of a batch are predicted from, row after row, and what they are."""
 
-    factors: Factors
+    factors: Scored
     targets: Tensor  # (tokens,)
     sizes: list[int]  # of each row
 
@@ -330,7 +365,8 @@ def sum_losses(
 ) -> tuple[list[float], list[int]]:
     """The cross-entropy of each reference in nats, without smoothing, and how many tokens it has."""
     source, target = translator.source, translator.target
-    sources, targets = source.encode([pair[0] for pair in pairs]), target.encode([pair[1] for pair in pairs])
+    numbered = encode_pairs(pairs, source, target, translator.copies)
+    sources, targets = [one for one, _ in numbered], [other for _, other in numbered]
     order = sorted(range(len(pairs)), key=lambda n: len(targets[n]))
     sums, counts = [0.0] * len(pairs), [0] * len(pairs)
     for first in range(0, len(order), 64):
