@@ -215,7 +215,8 @@ class GeometricVisit(Visit):
         drawn = self.undrawn & (ends | (torch.rand_like(halt) < halt))
         self.undrawn = self.undrawn & ~drawn
         self.steps = self.steps + number * drawn
-        return drawn.to(halt.dtype)
+        # what goes on is what was drawn, and its slope that of the mean: so later positions teach when to halt, too
+        return drawn + (chance - chance.detach())
 
     def show(self, name: str) -> Tensor:
         if name == "chances":

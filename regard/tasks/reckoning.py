@@ -214,7 +214,7 @@ class Solution:
     asked: int
     right: int
     loss: float  # the sum over its answers, in nats
-    steps: float | None  # that a position took on the average; None: the model doesn't decide on them
+    steps: float  # that a position took on the average: 1 where the model doesn't decide on them
 
 
 @dataclass(repr=False)
@@ -286,7 +286,7 @@ class Reckoner(Pipeline):
                 " ".join(self.lexicon.labels[n] for n, one in zip(numbers, said, strict=True) if one)
                 for numbers, said in zip(mine.tolist(), wanted.tolist(), strict=True)
             ]
-            mean = None if steps is None else float(steps[row, :time].mean())
+            mean = 1.0 if steps is None else float(steps[row, :time].mean())
             found.append(Solution(texts, int(wanted.sum()), right, float(losses[row, :time].sum()), mean))
         return found
 
@@ -302,19 +302,16 @@ class Reckoner(Pipeline):
             by_size.setdefault(size_up(sample), []).append(one)
         groups = sorted(by_size.items())
         shares = {size: sum(one.right == one.asked for one in group) / len(group) for size, group in groups}
-        measures: dict[str, Any] = told | {"problems": len(found)}
-        if found[0].steps is None:
-            return measures | {"by_size": shares}
-        steps = {size: sum(one.steps or 0.0 for one in group) / len(group) for size, group in groups}
-        mean = sum(one.steps or 0.0 for one in found) / len(found)
-        return measures | {"steps": mean, "by_size": shares, "steps_by_size": steps}
+        steps = {size: sum(one.steps for one in group) / len(group) for size, group in groups}
+        mean = sum(one.steps for one in found) / len(found)
+        return told | {"problems": len(found), "steps": mean, "by_size": shares, "steps_by_size": steps}
 
 
 def compare(sample: Sample, solution: Solution) -> Example:
     """A problem beside what a model made of it."""
     time, channels = sample["vectors"].shape
     given = f"size {size_up(sample)}: {time} × {channels} numbers"
-    note = "" if solution.steps is None else f"{solution.steps:.1f} steps a position"
+    note = "" if solution.steps == 1 else f"{solution.steps:.1f} steps a position"
     wanted = tuple(answer for answer in sample.get("answers", ()) if answer)
     answers = tuple(answer for answer in solution.answers if answer)
     return Example((given,), wanted, answers, solution.right == solution.asked if wanted else None, note)
