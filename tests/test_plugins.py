@@ -323,7 +323,8 @@ def test_the_examples_mixer_keeps_every_law(law: Law[Any], subject: Subject) -> 
     assert subject.spec is not None
     MixerSpec.kinds["ema"] = type(subject.spec)
     if law.excuse(subject):
-        assert law.excuse(subject) in ("it says that it is causal", "for plain modules", "it looks at no memory")
+        excuses = "it says that it is causal", "for plain modules", "it looks at no memory", "it sees an order"
+        assert law.excuse(subject) in excuses
         return
     found = law.find_breach(subject)
     assert found is None, found.tell()

@@ -77,7 +77,7 @@ class MessagePassing(Mixer):
         flat = x.flatten(0, 1)  # (rows · time, width); places count through all rows
         see = view.watcher(self.path, *self.names)
         y = self.hear(flat, view, see)
-        y = y if self.norm is None else self.norm(y, flatten_valid(view))
+        y = y if self.norm is None else self.norm(y, list_real(view))
         return self.activation(y).view_as(x)
 
     def hear(self, x: Tensor, view: View, see: See | None) -> Tensor:
@@ -91,9 +91,10 @@ class MessagePassing(Mixer):
         return said if vectors is None else F.relu(said + vectors)
 
 
-def flatten_valid(view: View) -> Tensor | None:
-    """Which places are real, counting through all rows: (rows · time,); None: all."""
-    return None if view.mask.valid is None else view.mask.valid.flatten()
+def list_real(view: View) -> Tensor | None:
+    """The places that are real, counting through all rows: (real,); None: all are."""
+    valid = view.mask.valid
+    return None if valid is None else view.once("real places", lambda: valid.flatten().nonzero()[:, 0])
 
 
 def collect(messages: Tensor, view: View, nodes: int) -> Tensor:
@@ -143,7 +144,7 @@ class Isomorphism(MessagePassing):
     def hear(self, x: Tensor, view: View, see: See | None) -> Tensor:
         sums = (1 + self.epsilon) * x + collect(self.speak(x, view), view, len(x))
         hidden = self.up(report(sums, "gathered", view, see))
-        hidden = hidden if self.inner_norm is None else self.inner_norm(hidden, flatten_valid(view))
+        hidden = hidden if self.inner_norm is None else self.inner_norm(hidden, list_real(view))
         return self.down(self.activation(hidden))
 
 

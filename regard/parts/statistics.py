@@ -7,6 +7,7 @@ mean of these is kept; in use the running ones count, so that an answer doesn't 
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.mixer import Part
@@ -16,7 +17,7 @@ EPS = 1e-5
 
 
 class BatchNorm(Part):
-    """(positions, width) to the same; a pad is computed too, and counts for nothing."""
+    """(positions, width) to the same; a pad counts for nothing."""
 
     mean: Tensor
     variance: Tensor
@@ -33,19 +34,11 @@ class BatchNorm(Part):
         self.mean.zero_()
         self.variance.fill_(1.0)
 
-    def forward(self, x: Tensor, valid: Tensor | None) -> Tensor:
-        """`valid`: (positions,), True where a position is real; None: everywhere."""
-        mean, variance = self.measure(x, valid) if self.training else (self.mean, self.variance)
-        return (x - mean) * (self.gain * (variance + EPS).rsqrt()) + self.bias
-
-    def measure(self, x: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The batch's own statistics, which move the running ones."""
-        real = x if valid is None else x * valid[:, None]
-        count = len(x) if valid is None else valid.sum().clamp(min=1)
-        mean = real.sum(0) / count
-        away = x - mean if valid is None else (x - mean) * valid[:, None]
-        variance = away.square().sum(0) / count
-        with torch.no_grad():
-            self.mean.lerp_(mean.detach().to(self.mean.dtype), MOMENTUM)
-            self.variance.lerp_(variance.detach().to(self.variance.dtype), MOMENTUM)
-        return mean, variance
+    def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
+        """`real`: the numbers of the real positions, (real,); None: all are. What a pad gets means nothing."""
+        if not self.training:
+            return F.batch_norm(x, self.mean, self.variance, self.gain, self.bias, eps=EPS)
+        chosen = x if real is None else x.index_select(0, real)
+        alone = len(chosen) < 2  # one position has no spread
+        found = F.batch_norm(chosen, self.mean, self.variance, self.gain, self.bias, not alone, MOMENTUM, EPS)
+        return found if real is None else torch.zeros_like(x).index_copy(0, real, found)

@@ -46,9 +46,7 @@ class GraphTaskSpec(TaskSpec):
 
     form: ClassVar[Form] = "graphs"
     words: ClassVar[bool] = False
-    measures: ClassVar[Mapping[str, bool]] = {
-        name: rising for answer in ANSWERS.values() for name, rising in answer.measures.items()
-    }
+    measures: ClassVar[Mapping[str, bool]] = OneLabel.measures  # of the usual answer
     roles: ClassVar[tuple[str, str, str]] = ("graph", "right", "answer")
     kind: Literal["graphs"] = "graphs"
     answer: Literal["label", "labels", "number", "node-labels"] = "label"
