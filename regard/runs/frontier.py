@@ -256,12 +256,13 @@ def choose_part(run: Run) -> Split:
 
 
 def open_graders(rewards: Sequence[str]) -> dict[str, Grader]:
-    """Rewards by what tables call them: a run by its folder's name, unless two have one."""
-    short = [Path(name).name if is_run(Path(name)) else name for name in rewards]
+    """Rewards by what tables call them; by what was typed, where two would have one name."""
+    if len(set(rewards)) < len(rewards):
+        raise InputError(f"--reward: one of {', '.join(rewards)} is there twice", "each once")
+    graders = [open_grader(name) for name in rewards]
+    short = [grader.reward.describe() for grader in graders]
     labels = short if len(set(short)) == len(short) else rewards
-    if len(set(labels)) < len(labels):
-        raise InputError(f"--reward: one of {', '.join(labels)} is there twice", "each once")
-    return {label: open_grader(name) for label, name in zip(labels, rewards, strict=True)}
+    return dict(zip(labels, graders, strict=True))
 
 
 def open_grader(name: str) -> Grader:
@@ -285,7 +286,7 @@ def adopt_reward(noun: str, run: Run) -> dict[str, Grader]:
             f"{noun} learned {task.kind}, which has no reward of its own", "--reward KIND, or --reward RUN"
         )
     judge = load_beside(run.folder, "judge") if task.name_judge() is not None else None
-    return {task.reward.kind: Grader(task.reward, judge if isinstance(judge, Pipeline) else None)}
+    return {task.reward.describe(): Grader(task.reward, judge if isinstance(judge, Pipeline) else None)}
 
 
 def make_examiner(run: Run, start: Model, grader: Grader, most: int | None) -> Examiner:

@@ -23,6 +23,9 @@ class FunctionReward(RewardSpec):
     name: str = "grade"
     """The function's name."""
 
+    def describe(self) -> str:
+        return self.name
+
     def score(
         self, prompts: Sequence[Prompt], answers: Sequence[str], samples: Sequence[Sample], judge: Pipeline | None
     ) -> list[float]:

@@ -6,6 +6,7 @@ It reads texts, so its tokens and its format may be others than the policy's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from regard.core.spec import FileName
@@ -26,6 +27,9 @@ class JudgeReward(RewardSpec):
     @property
     def judge(self) -> str:
         return self.run
+
+    def describe(self) -> str:
+        return Path(self.run).name
 
     def insist_on_judge(self, judge: Pipeline) -> None:
         if not isinstance(judge, Judge):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from regard.core.spec import FileName
@@ -34,6 +35,9 @@ class LabelReward(RewardSpec):
     @property
     def judge(self) -> str:
         return self.run
+
+    def describe(self) -> str:
+        return f"{self.label} by {Path(self.run).name}"
 
     def insist_on_judge(self, judge: Pipeline) -> None:
         if not isinstance(judge, Classifier):

@@ -28,6 +28,10 @@ class RewardSpec(Spec):
         """The run whose model is asked; what it needs of that run is copied into the folder of whoever learns."""
         return None
 
+    def describe(self) -> str:
+        """What tables and plots call it."""
+        return self.kind
+
     def insist_on_judge(self, judge: Pipeline) -> None:
         """Refuse a run whose model can't say what this reward asks."""
 
