@@ -32,7 +32,7 @@ def make(
     task = TranslationTaskSpec.parse({"copies": copies}).adapt_to(spec)
     model = task.fit_model(spec, Lexicon((words, words))).build().eval()
     with torch.no_grad():
-        model.head.switch.bias.fill_(-30.0)  # type: ignore[union-attr]
+        model.head.switch.bias.fill_(-30.0)  # type: ignore[operator, union-attr]
     return task, task.pipeline(model, Lexicon((words, words)))
 
 
