@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -60,13 +60,17 @@ class PointSelector(Pipeline):
 
     def point(self, points: Places | Sequence[Places], **settings: Any) -> OrderedPoints | list[OrderedPoints]:
         """The points that a model chooses, in order, from one set of points or from each of a list of such."""
-        search = self.search.heed(settings)
+        search = self.settings(settings)
         one = bool(points) and isinstance(points[0][0], int | float)
         sets: Sequence[Places] = [points] if one else points  # type: ignore[list-item, assignment]
         check_points(sets)
         found = [best[0] for best in self.find(sets, search)]
         told = [self._tell(places, best) for places, best in zip(sets, found, strict=True)]
         return told[0] if one else told
+
+    def settings(self, given: Mapping[str, Any]) -> Search:
+        """A search with what is given, and else as the model learned to be used."""
+        return self.search.heed(given)
 
     @torch.no_grad()
     def find(self, sets: Sequence[Places], search: Search) -> list[list[Hypothesis]]:

@@ -117,7 +117,7 @@ def maps_figure(maps: Mapping[str, AttentionTable], title: str = "") -> Figure:
     down = math.ceil(len(maps) / across)
     longest = max(max(len(columns), len(rows)) for columns, rows, _ in maps.values())
     worded = longest <= 16
-    inches = 1.1 + 0.14 * longest if worded else 1.6
+    inches = 1.1 + 0.14 * longest if worded else max(1.6, 6.4 / across)
     figure = begin_figure(0.5 + inches * across, 0.8 + inches * down)
     places = figure.subplots(down, across, squeeze=False).flatten()
     for axes in places[len(maps) :]:

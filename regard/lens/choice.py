@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,13 +22,13 @@ class Chosen:
     weights: Tensor
 
 
-def choose_weights(look: Look, head: str = "mean") -> Chosen:
+def choose_weights(look: Look, head: str = "mean", maps: Sequence[AttentionMap] = ()) -> Chosen:
     """One head (`3.2`: layer 3, head 2), the mean of a layer's heads (`3`), or the mean of all (`mean`).
 
     Where a look is about several kinds of attention, it is the one over the source, or else that of the stack that
-    answers.
+    answers. `maps`: those to choose among, where somebody knows better.
     """
-    maps = main_maps(look)
+    maps = maps or main_maps(look)
     kind = f"{maps[0].stack} {maps[0].part}" + (f" {maps[0].what}" if maps[0].what != "weights" else "")
     if head == "mean":
         all_heads = torch.cat([look.weights(place.name)[place.name] for place in maps])
@@ -59,5 +60,6 @@ def main_maps(look: Look) -> list[AttentionMap]:
         raise InputError(f"there is no attention to show: {explain_blindness(look)}", "--json gives its predictions")
     crossing = [place for place in maps if place.stack == "decoder" and place.columns == "source"]
     own = [place for place in maps if place.stack == maps[-1].stack]
-    first = (crossing or [place for place in own if place.what == "weights"] or own)[0]
+    # a head that points or copies comes last, and says what the answer itself looks at
+    first = crossing[-1] if crossing else ([place for place in own if place.what == "weights"] or own)[0]
     return [place for place in maps if (place.stack, place.part, place.what) == (first.stack, first.part, first.what)]

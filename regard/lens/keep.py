@@ -7,6 +7,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,9 +66,11 @@ def make_figure(look: Look, best: int = 5) -> Figure:
         array = weights[place.name].cpu().numpy()
         arrays[place.name] = array
         summary = summarise(look, place, weights)
+        if place.columns == "slots":  # as papers draw it: addresses downwards, time to the right
+            arrays[place.name] = array.swapaxes(1, 2)
         for told, worth in zip(summary, importance.get(place.name, []), strict=False):
             told["importance"] = worth
-        maps.append({**vars(place), "heads": array.shape[0], "array": place.name, "summary": summary})
+        maps.append({**vars(turn_slots(place)), "heads": len(array), "array": place.name, "summary": summary})
     if (rolled := roll_picture(look)) is not None:
         arrays["rollout"] = rolled
         place = AttentionMap("rollout", "encoder", "rollout", "rollout", 0, "target", "target")
@@ -75,13 +78,18 @@ def make_figure(look: Look, best: int = 5) -> Figure:
     data = {
         "title": look.reading.text,
         "model": look.made_by,
-        "axes": make_axes(look, {place.columns: arrays[place.name].shape[2] for place in look.maps()}),
+        "axes": make_axes(look, {place.columns: weights[place.name].shape[2] for place in look.maps()}),
         "maps": maps,
         "predictions": [as_plain(prediction) for prediction in look.predictions(best)],
     }
     if steps := count_steps(look):
         data["steps"] = [vars(each) for each in steps]
     return Figure("look", data, arrays)
+
+
+def turn_slots(place: AttentionMap) -> AttentionMap:
+    """Where weights belong, once those over slots are turned: each column of them sums to 1."""
+    return replace(place, rows="slots", columns=place.rows) if place.columns == "slots" else place
 
 
 def roll_picture(look: Look) -> NDArray[np.float32] | None:
@@ -205,11 +213,16 @@ def _csv(look: Look, best: int) -> bytes:
 
 def _picture(kind: str) -> Callable[[Look, int], bytes]:
     def draw(look: Look, best: int) -> bytes:
+        from regard.lens.addresses import list_addresses, list_heads, looks_at_slots
         from regard.lens.chart import encode_figure, maps_figure
         from regard.lens.places import lit_figure, looks_at_picture
 
         if looks_at_picture(look):
             return encode_figure(lit_figure(look), kind)
+        if looks_at_slots(look):
+            ways = [(head, way) for head in list_heads(look) for way in list_addresses(look, head)]
+            drawn = {f"{way.what} {head}": (way.tokens, way.slots, way.weights.tolist()) for head, way in ways}
+            return encode_figure(maps_figure(drawn, look.reading.text), kind)
         maps = {
             f"{place.stack} {place.part} {place.layer}.{head}": (
                 look.label(place.columns, table.shape[1]),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 BLOCK = re.compile(r"(encoder|decoder)\.blocks\.(\d+)\.")
 ROUND = re.compile(r"\.rounds\.(\d+)\.blocks\.(\d+)\.")
+HEAD = "head.weights"  # of a head that points at the source, or copies from it
 KEPT = ("*.embedded", "*.stream", "*.features", "head.logits")  # what the first pass keeps whatever is asked for
 Axis = Literal["source", "target", "written", "slots"]
 
@@ -55,7 +56,7 @@ class AttentionMap:
 
     name: str
     stack: str
-    part: str  # mix or cross
+    part: str  # mix, cross or head
     what: str  # weights, read_weights, write_weights
     layer: int
     rows: Axis
@@ -177,14 +178,14 @@ class Look:
     def maps(self) -> list[AttentionMap]:
         """All weights that the look is about, in the order of stacks and layers."""
         found = [name for name in self.names() if name.endswith("weights")]
-        return [self.place(name) for name in found if BLOCK.match(name)]
+        return [self.place(name) for name in found if BLOCK.match(name) or name == HEAD]
 
     def place(self, name: str) -> AttentionMap:
         """Where weights belong, and what their rows and columns stand for."""
         match = BLOCK.match(name)
-        if match is None:
+        if match is None and name != HEAD:
             raise InputError(f"{name} belongs to no block of the encoder or the decoder")
-        stack, layer = match.group(1), int(match.group(2))
+        stack, layer = ("decoder", 0) if match is None else (match.group(1), int(match.group(2)))
         part, what = name.rpartition(".")[0].rpartition(".")[2], name.rpartition(".")[2]
         if inner := ROUND.search(name):  # blocks that run over and over: each time they are a layer more
             others = filter(None, map(ROUND.search, self.model.names()))

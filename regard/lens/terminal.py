@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import math
 
-import torch
 import torch.nn.functional as F
 from rich.cells import cell_len, set_cell_size
 from torch import Tensor
 
 from regard.errors import InputError
+from regard.lens.addresses import draw_addresses, looks_at_slots
 from regard.lens.choice import choose_weights, main_maps
-from regard.lens.grid import FLOORS, LEVELS, grid, labels
+from regard.lens.grid import grid, labels
 from regard.lens.look import Look
 from regard.lens.places import Lit, light_places
+from regard.lens.shades import draw_small
 from regard.lens.steps import count_steps
 
 SMALL = 16  # rows and columns of a small map at the most
@@ -24,7 +25,11 @@ LEAST = 12  # columns of a small picture; one of fewer places is drawn larger
 
 
 def draw_grid(look: Look, head: str = "mean", *, color: bool, width: int = 80) -> str:
-    """Some weights with the tokens on both sides; over a picture, a small map of its places for each that looks."""
+    """Some weights with the tokens on both sides; over a picture, a small map of its places for each that looks; over
+    slots, what is written and what is read.
+    """
+    if looks_at_slots(look):
+        return draw_addresses(look, head, color=color, width=width)
     chosen = choose_weights(look, head)
     if (lit := light_places(look, chosen.place, chosen.weights)) is not None:
         return "\n".join([chosen.title, *draw_lit(lit, color, width)])
@@ -41,7 +46,7 @@ def draw_lit(lit: Lit, color: bool, width: int) -> list[str]:
     many = max(1, (width + 2) // (across + 2))
     for first in range(0, len(maps), many):
         names = [_fit(label, across) for label in labels(lit.labels[first : first + many])]
-        drawn = [_draw_small(table, color) for table in maps[first : first + many]]
+        drawn = [draw_small(table, color) for table in maps[first : first + many]]
         lines += ["  ".join(names).rstrip(), *("  ".join(parts) for parts in zip(*drawn, strict=True)), ""]
     return lines[:-1]
 
@@ -58,7 +63,7 @@ def draw_sheet(look: Look, *, color: bool, width: int = 80) -> str:
         for first in range(0, len(maps), across):
             row = maps[first : first + across]
             numbers = [str(first + n).ljust(table.shape[1]) for n, table in enumerate(row)]
-            drawn = [_draw_small(table, color) for table in row]
+            drawn = [draw_small(table, color) for table in row]
             lines += ["  ".join(numbers).rstrip(), *("  ".join(parts) for parts in zip(*drawn, strict=True)), ""]
     return "\n".join(lines).rstrip("\n")
 
@@ -68,24 +73,6 @@ def _shrink(table: Tensor) -> Tensor:
     queries, keys = table.shape
     size = (min(queries, SMALL), min(keys, SMALL))
     return F.adaptive_max_pool2d(table[None], size)[0]
-
-
-def _draw_small(table: Tensor, color: bool) -> list[str]:
-    """Two rows a line: half blocks where there is color, else the darker shade of both."""
-    largest = float(table.max()) or 1.0
-    ranks = torch.bucketize(table / largest, torch.tensor(FLOORS), right=True) - 1
-    if len(ranks) % 2:
-        ranks = F.pad(ranks, (0, 0, 0, 1))
-    lines = []
-    for upper, lower in zip(ranks[::2].tolist(), ranks[1::2].tolist(), strict=True):
-        cells = zip(upper, lower, strict=True)
-        if color:
-            lines.append(
-                "".join(f"\x1b[38;5;{LEVELS[up][2]};48;5;{LEVELS[down][2]}m▀" for up, down in cells) + "\x1b[0m"
-            )
-        else:
-            lines.append("".join(LEVELS[max(up, down)][1] for up, down in cells))
-    return lines
 
 
 def draw_steps(look: Look, width: int = 80) -> str:

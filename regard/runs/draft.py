@@ -36,6 +36,7 @@ BUILT_IN: dict[str, dict[str, Any]] = {
     "classification": {"kind": "grammaticality", "level": "first", "train": 20_000},
     "algorithm": {"kind": "copy", "train": 20_000, "sizes": [1, 10], "test_sizes": [1, 20]},
     "regression": {"kind": "adding", "train": 20_000, "sizes": [20, 40]},
+    "pointing": {"kind": "hull", "train": 20_000, "sizes": [5, 10]},
     "images": {"kind": "scenes", "train": 20_000, "combinations": 0},
     "captioning": {"kind": "scenes", "train": 20_000, "combinations": 200},
     "pixels": {"kind": "scenes", "train": 20_000, "combinations": 0},
@@ -53,6 +54,7 @@ MODELS = {
     "classification": "bert-tiny",
     "algorithm": "decoder-tiny",
     "regression": "gru",
+    "pointing": "pointer-network",
     "images": "cct-2-3x2",
     "captioning": "captioner",
     "pixels": "pixelcnn",
@@ -276,7 +278,7 @@ def _draft_model(plan: Plan) -> dict[str, Any]:
     if has_pictures(plan.look.form):
         why["model"] = "regard show lists all presets"
         return {"kind": kind}
-    recurrent = kind in ("bilstm", "gru")
+    recurrent = kind in ("bilstm", "gru", "pointer-network")
     why["model"] = "regard show lists all presets"
     why["model.width"] = f"for {plan.amount.words:,} words on {plan.machine.describe()}"
     why["model.dropout"] = "the less there is to learn from, the more of it"

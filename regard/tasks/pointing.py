@@ -28,7 +28,7 @@ from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.sieve import Row
 from regard.decode.pipeline import Pipeline
-from regard.decode.pointing import STOP, PointSelector, lay_points
+from regard.decode.pointing import STOP, PointSelector, check_points, lay_points, parse_points
 from regard.decode.search import Search
 from regard.errors import SpecError
 from regard.tasks.example import Example
@@ -109,7 +109,7 @@ class PointingTaskSpec(TaskSpec):
     def measure(
         self, pipeline: PointSelector, samples: Sequence[Sample], pulse: Pulse = lambda: None
     ) -> Mapping[str, Any]:
-        answers = choose_points(pipeline, samples, pulse)
+        answers = choose_points(pipeline, samples, self.search, pulse)
         sums, counts = sum_losses(pipeline.model, samples, pulse)
         right = [is_right(sample, answer) for sample, answer in zip(samples, answers, strict=True)]
         by_size: dict[int, list[bool]] = {}
@@ -122,7 +122,7 @@ class PointingTaskSpec(TaskSpec):
     def score_samples(
         self, pipeline: PointSelector, samples: Sequence[Sample], pulse: Pulse = lambda: None
     ) -> SampleScores:
-        answers, seconds = take_time(lambda: choose_points(pipeline, samples, pulse))
+        answers, seconds = take_time(lambda: choose_points(pipeline, samples, self.search, pulse))
         sums, counts = sum_losses(pipeline.model, samples, pulse)
         pairs = list(zip(samples, answers, strict=True))
         return SampleScores(
@@ -139,13 +139,19 @@ class PointingTaskSpec(TaskSpec):
         )
 
     def demonstrate(self, pipeline: PointSelector, samples: Sequence[Sample]) -> list[Example]:
-        answers = choose_points(pipeline, samples)
+        answers = choose_points(pipeline, samples, pipeline.search)
         return [self._compare(sample, answer) for sample, answer in zip(samples, answers, strict=True)]
 
+    def make_sample(self, text: str) -> Sample:
+        points = parse_points(text)
+        check_points([points])
+        return {"points": points}
+
     def _compare(self, sample: Sample, answer: Sequence[int]) -> Example:
-        given = ", ".join(f"{x:g} {y:g}" for x, y in sample["points"])
-        orders = (" ".join(map(str, order)) for order in (sample["target"], answer))
-        return Example((given,), (next(orders),), (next(orders),), is_right(sample, answer))
+        given, found = ", ".join(f"{x:g} {y:g}" for x, y in sample["points"]), " ".join(map(str, answer))
+        if "target" not in sample:
+            return Example((given,), (), (found,))
+        return Example((given,), (" ".join(map(str, sample["target"])),), (found,), is_right(sample, answer))
 
 
 def is_right(sample: Sample, answer: Sequence[int]) -> bool:
@@ -157,12 +163,14 @@ def is_right(sample: Sample, answer: Sequence[int]) -> bool:
     return found[first:] + found[:first] == wanted
 
 
-def choose_points(pipeline: PointSelector, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> list[list[int]]:
+def choose_points(
+    pipeline: PointSelector, samples: Sequence[Sample], search: Search, pulse: Pulse = lambda: None
+) -> list[list[int]]:
     """What a model chooses of the points of each sample."""
     found: list[list[int]] = []
     for first in range(0, len(samples), ROWS):
         pulse()
-        hypotheses = pipeline.find([sample["points"] for sample in samples[first : first + ROWS]], pipeline.search)
+        hypotheses = pipeline.find([sample["points"] for sample in samples[first : first + ROWS]], search)
         found += [[token for token in best[0].tokens if token != STOP] for best in hypotheses]
     return found
 

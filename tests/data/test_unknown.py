@@ -53,7 +53,7 @@ def test_letters_can_be_copied_and_parts_of_words_stay_unknown() -> None:
 def test_names_of_notices_belong_to_one_split_and_stand_in_the_notice() -> None:
     seen: dict[str, set[str]] = {}
     for split in ("train", "validation", "test"):
-        samples = list(islice(Notices().stream("pairs", split), 200))  # type: ignore[arg-type]
+        samples = list(islice(Notices().stream("pairs", split), 200))
         for sample in samples:
             first, _, second, _, town = sample["target"].split()
             assert {first, second, town} <= set(sample["source"].split())

@@ -143,7 +143,7 @@ def test_every_weight_learns_also_from_words_that_can_only_be_copied(coverage: f
     kept = torch.ones_like(TARGET, dtype=torch.bool)
     factors = model.factors(Inputs(TARGET, memory=Inputs(SOURCE, VALID)), kept)
     loss = cross_entropy(factors, torch.tensor([9, 10, 4, 5, 4, 9, 5, 3]))
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     assert loss.isfinite()
     for name, weight in model.named_parameters():
         assert weight.grad is not None and weight.grad.isfinite().all(), name

@@ -65,7 +65,7 @@ def test_the_decoder_reads_what_it_pointed_at() -> None:
     record = Record("decoder.embedded")
     tokens = torch.tensor([[4, 5, 6, 7], [8, 5, 3, 3]])
     model(torch.tensor([[1], [1]]), model.encode(tokens), probe=record)
-    table = model.decoder.embedding.table.weight  # type: ignore[union-attr]
+    table: Any = model.get_parameter("decoder.embedding.of.tokens.weight")
     torch.testing.assert_close(record["decoder.embedded"][:, 0], table[[5, 5]])
 
 

@@ -164,7 +164,9 @@ def greedy(name: str) -> list[str]:
     return ["--beam", "1"] if name in SEARCHED else []
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if name not in SEARCHED])
+@pytest.mark.parametrize(
+    "name", [name for name in RUNS if name not in SEARCHED and not TaskSpec.parse(RUNS[name]["task"]).searches]
+)
 def test_settings_of_a_search_are_refused_where_nothing_is_searched(runs: dict[str, Path], name: str) -> None:
     done = regard("eval", str(runs[name]), "--beam", "2")
     assert done.returncode == 3
@@ -186,7 +188,8 @@ def test_a_task_shows_what_its_model_makes_of_samples(runs: dict[str, Path], nam
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_typed_text_is_answered_where_a_task_reads_texts(runs: dict[str, Path], name: str) -> None:
-    text = {"masking": "the [MASK] sleeps", "algorithm": "3 1 2", "images": str(LEFT)}.get(name, "the cat sleeps")
+    texts = {"masking": "the [MASK] sleeps", "algorithm": "3 1 2", "images": str(LEFT), "pointing": "0.1 0, 1 0.2, 0 1"}
+    text = texts.get(name, "the cat sleeps")
     asked = ask_run(str(runs[name]), 1, [text])
     if name in ("regression", "graphs"):
         assert len(asked.examples) == 1 and "isn't asked by texts" in asked.notes[0]

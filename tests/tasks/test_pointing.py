@@ -104,7 +104,7 @@ def test_a_small_network_learns_to_sort_three_points() -> None:
         batch = make_batch([sample["points"] for sample in part], [sample["target"] for sample in part])
         loss = price(model, batch).sum() / batch.tokens
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
     measured = PointingTaskSpec().measure(PointSelector(model.eval()), samples[1536:])
     assert measured["exact"] > 0.8 and set(measured["by_size"]) == {2, 3}
