@@ -176,7 +176,7 @@ def test_a_task_shows_what_its_model_makes_of_samples(runs: dict[str, Path], nam
 def test_a_typed_text_is_answered_where_a_task_reads_texts(runs: dict[str, Path], name: str) -> None:
     text = {"masking": "the [MASK] sleeps", "algorithm": "3 1 2", "images": str(LEFT)}.get(name, "the cat sleeps")
     asked = ask_run(str(runs[name]), 1, [text])
-    if name == "regression":
+    if name in ("regression", "reckoning"):
         assert len(asked.examples) == 1 and "isn't asked by texts" in asked.notes[0]
         return
     own, typed = asked.examples
