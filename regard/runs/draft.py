@@ -37,6 +37,7 @@ BUILT_IN: dict[str, dict[str, Any]] = {
     "algorithm": {"kind": "copy", "train": 20_000, "sizes": [1, 10], "test_sizes": [1, 20]},
     "regression": {"kind": "adding", "train": 20_000, "sizes": [20, 40]},
     "pointing": {"kind": "hull", "train": 20_000, "sizes": [5, 10]},
+    "reckoning": {"kind": "addition", "train": 20_000, "sizes": [1, 3]},
     "images": {"kind": "scenes", "train": 20_000, "combinations": 0},
     "captioning": {"kind": "scenes", "train": 20_000, "combinations": 200},
     "pixels": {"kind": "scenes", "train": 20_000, "combinations": 0},
@@ -55,6 +56,7 @@ MODELS = {
     "algorithm": "decoder-tiny",
     "regression": "gru",
     "pointing": "pointer-network",
+    "reckoning": "gru",
     "images": "cct-2-3x2",
     "captioning": "captioner",
     "pixels": "pixelcnn",
@@ -290,7 +292,7 @@ def _draft_model(plan: Plan) -> dict[str, Any]:
     if kind == "bert-tiny":
         why["model.context"] = "as many as the longest sample has tokens"
         tree["context"] = CONTEXT if plan.look.form == "documents" else sizes.longest
-    if plan.task == "regression":
+    if plan.task in ("regression", "reckoning"):
         why["model.dropout"] = "numbers are to be exact"
         tree["dropout"] = 0.0
     return tree

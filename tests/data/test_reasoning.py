@@ -12,7 +12,8 @@ from regard.data.corpora.reasoning import GATES, Addition, Logic, Parity, Reason
 from regard.data.sample import FormSpec, Sample
 from regard.errors import SpecError
 
-KINDS: list[type[ReasoningSpec]] = [Parity, Logic, Addition, Sorting]
+Kind = type[Parity] | type[Logic] | type[Addition] | type[Sorting]
+KINDS: list[Kind] = [Parity, Logic, Addition, Sorting]
 
 
 def some(spec: ReasoningSpec, count: int = 200, split: Any = "train") -> list[Sample]:
@@ -20,7 +21,7 @@ def some(spec: ReasoningSpec, count: int = 200, split: Any = "train") -> list[Sa
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_samples_fit_their_form_and_come_again_by_their_seed(kind: type[ReasoningSpec]) -> None:
+def test_samples_fit_their_form_and_come_again_by_their_seed(kind: Kind) -> None:
     form, first, again, other = FormSpec.parse("vectors"), some(kind()), some(kind()), some(kind(seed=1))
     assert not any(form.find_fault(sample) for sample in first)
     same = [np.array_equal(a["vectors"], b["vectors"]) for a, b in zip(first, again, strict=True)]
@@ -32,7 +33,7 @@ def test_samples_fit_their_form_and_come_again_by_their_seed(kind: type[Reasonin
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_problem_belongs_to_one_split(kind: type[ReasoningSpec]) -> None:
+def test_a_problem_belongs_to_one_split(kind: Kind) -> None:
     for split in ("train", "validation", "test"):
         for sample in some(kind(), 60, split):
             few = kind is Parity and sample["size"] < 10  # fewer than a thousand: each split has all of them

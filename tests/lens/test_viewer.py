@@ -427,14 +427,14 @@ def test_modules_load_one_by_one_from_a_server(kind: str, browser: Browser) -> N
 
 
 def test_steps_stand_above_their_tokens(browser: Browser, tmp_path: Path) -> None:
-    look, counts = looks.translate(), [float(1 + n % 4) for n in range(len(looks.SOURCE))]
-    look.data["steps"] = [{"name": "encoder.blocks.0.mix.steps", "axis": "source", "counts": counts}]
-    with show(browser, tmp_path, [look]) as found:
+    plain, counts = looks.translate(), [float(1 + n % 4) for n in range(len(looks.SOURCE))]
+    steps = {"name": "encoder.blocks.0.mix.steps", "axis": "source", "counts": counts}
+    with show(browser, tmp_path, [Figure("look", {**plain.data, "steps": [steps]}, plain.arrays)]) as found:
         items = found.page.locator(".steps li")
         assert [int(each.locator("b").inner_text()) for each in items.all()] == counts
         assert items.nth(5).locator("bdi").inner_text() == "gar" and items.nth(6).locator("bdi").inner_text() == "-den"
         for each in items.all():
             number, token = (each.locator(part).bounding_box() for part in ("b", "bdi"))
             assert number is not None and token is not None and number["y"] < token["y"]
-    with show(browser, tmp_path, [looks.translate()]) as found:
+    with show(browser, tmp_path, [plain]) as found:
         assert found.page.locator(".steps").count() == 0

@@ -17,7 +17,7 @@ from regard.mixers.attention import Attention
 from regard.mixers.ponder import Ponder, Pondering
 from regard.mixers.universal import Universal, UniversalRounds, describe_round
 from regard.parts.feedforward import FeedForward
-from regard.parts.halting import AdaptiveHalting
+from regard.parts.halting import AdaptiveHalting, Geometric
 
 WIDTH = 6
 
@@ -95,7 +95,7 @@ def test_the_weights_of_a_position_sum_to_one(cell: Any, halt: Any) -> None:
 @torch.no_grad()
 def test_a_fixed_number_of_steps_is_the_cell_that_many_times() -> None:
     mixer, x = build(cell="gru", halt={"kind": "repeat", "times": 3}), draw()
-    carry = (torch.zeros(len(x), 1, WIDTH, dtype=torch.float64),)
+    carry: tuple[Tensor, ...] = (torch.zeros(len(x), 1, WIDTH, dtype=torch.float64),)
     for time in range(x.shape[1]):
         for step in range(3):
             flag = torch.full((len(x), 1), float(step == 0), dtype=torch.float64)
@@ -218,4 +218,4 @@ def test_every_round_can_be_seen_and_changed_by_its_own_name() -> None:
 
 def test_rounds_refuse_halting_that_is_drawn() -> None:
     with pytest.raises(SpecError, match="halt: geometric"):
-        Universal(halt="geometric").build(8)  # type: ignore[arg-type]
+        Universal(halt=Geometric()).build(8)

@@ -46,7 +46,8 @@ def test_the_loss_is_the_sum_over_answers() -> None:
     spec, given = ReckoningTaskSpec(), samples()
     rows = spec.encode(given, LEXICON)
     lengths = [len(row["vectors"]) for row in rows]
-    batch = collect(*(np.concatenate([row[name] for row in rows]) for name in ("vectors", "answers")), lengths)
+    vectors, numbers = (np.concatenate([row[name] for row in rows]) for name in ("vectors", "answers"))
+    batch = collect(vectors, numbers, lengths)
     assert batch.count == 9
     found = charge_answers(model(batch.inputs), batch.answers).sum()
     expected = torch.zeros(())
@@ -71,7 +72,7 @@ def test_the_expected_loss_is_that_over_all_steps() -> None:
     expected = torch.zeros(3, 2)
     for step in range(trials.shape[1]):
         assert model.head is not None
-        scores = model.head.tags(trials[:, step]).view(3, 2, 2, 3)  # type: ignore[operator,union-attr]
+        scores = model.head.tags(trials[:, step]).view(3, 2, 2, 3)  # type: ignore[operator]
         for row, time, place in np.ndindex(3, 2, 2):
             if answers[row, time, place] != SILENT:
                 nats = F.cross_entropy(scores[row, time, place], answers[row, time, place])
