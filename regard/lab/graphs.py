@@ -32,10 +32,10 @@ class NodeOrders(Experiment):
     )
     method = (
         "Nodes of random trees are told by their distance from the nearest leaf. One model, Mamba, reads nodes that "
-        "know how likely a walk is to be back after one to three steps, and sees no edge: who stands beside whom is all "
-        "that it has of the tree. It learns with nodes in each of seven orders. Two that see no order stand beside it: "
-        "attention in Mamba's place, and messages along the edges (GIN). Every figure is a mean over five orders of "
-        "each test tree, and the spread is the standard deviation over these."
+        "know how likely a walk is to be back after one to three steps, and sees no edge: who stands beside whom is "
+        "all that it has of the tree. It learns with nodes in each of seven orders. Two that see no order stand beside "
+        "it: attention in Mamba's place, and messages along the edges (GIN). Every figure is a mean over five orders "
+        "of each test tree, and the spread is the standard deviation over these."
     )
     minutes = 4
     full_minutes = 20
