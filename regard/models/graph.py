@@ -112,7 +112,7 @@ family = Family(
     compose,
     {
         "gin": {"pool": "sum"},
-        "deep-sets": {"messages": "none", "feed": True, "depth": 2},
+        "deep-sets": {"messages": "none", "feed": True, "depth": 2, "pool": "sum"},
         "gcn": {"messages": "gcn", "width": 128},
         "graph-gps": {"messages": "gated", "beside": "attention", "feed": True, "walks": 16},
         "graph-mamba": {

@@ -288,11 +288,18 @@ class GraphReader(Pipeline):
         """Whether other names of the nodes may change an answer: by their order, or by the basis of eigenvectors."""
         return insist_on_encoder(self.model).ordered or find_reading(self.model.spec).laplacian > 0
 
+    @property
+    def averages(self) -> bool:
+        """Whether answers are means over orders: chance has a part in these, and the model sees them."""
+        return self.sees_order and find_reading(self.model.spec).order != "given"
+
     def read_all(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> list[Numbers]:
         """What the head gives for each sample, its mean over several orders if chance has a part in them."""
-        chancy = find_reading(self.model.spec).order != "given" and self.sees_order
-        several = [self.read_once(samples, turn, pulse) for turn in range(self.orders if chancy else 1)]
-        return [np.mean(rows, 0) for rows in zip(*several, strict=True)]
+        return self._settle([self.read_once(samples, n, pulse) for n in range(self.orders if self.averages else 1)])
+
+    def _settle(self, turns: Sequence[list[Numbers]]) -> list[Numbers]:
+        """One answer for each sample, from those in several orders."""
+        return [np.mean(rows, 0) for rows in zip(*turns, strict=True)] if self.averages else turns[0]
 
     @torch.no_grad()
     def read_once(self, samples: Sequence[Sample], turn: int, pulse: Pulse = lambda: None) -> list[Numbers]:
@@ -321,13 +328,12 @@ class GraphReader(Pipeline):
     def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
         """Every measure, and how far the main one moves with the order of the nodes; of one order that isn't known."""
         answer, labels = ANSWERS[self.answers], self.lexicon.labels
-        found = answer.measure(samples, self.read_all(samples, pulse), labels)
+        # who sees no order says the same in each, which a law holds it to
+        turns = [self.read_once(samples, turn, pulse) for turn in range(self.orders if self.sees_order else 1)]
+        found = answer.measure(samples, self._settle(turns), labels)
         if self.orders == 1:
             return found
-        goals = [found[answer.goal]]  # who sees no order says the same in each, which a law holds it to
-        if self.sees_order:
-            turns = (self.read_once(samples, turn, pulse) for turn in range(self.orders))
-            goals = [answer.measure(samples, heard, labels)[answer.goal] for heard in turns]
+        goals = [answer.measure(samples, turn, labels)[answer.goal] for turn in turns]
         spread = {"orders": len(goals), "order_mean": float(np.mean(goals)), "order_spread": float(np.std(goals))}
         tables = {name: value for name, value in found.items() if isinstance(value, dict)}
         return {name: value for name, value in found.items() if name not in tables} | spread | tables
