@@ -36,9 +36,10 @@ SYSTEMS = {
     "transformers": Peer(("transformers==5.22.2",), "transformers"),
     "CTranslate2": Peer(("ctranslate2==4.8.4",), "ctranslate2"),
     "ONNX Runtime": Peer(("onnxruntime==1.31.1",), "onnxruntime"),
-    # later versions of sentencepiece have lost what it calls
-    "JoeyNMT": Peer(("joeynmt==2.3.0", "sentencepiece==0.2.0"), "joeynmt.training"),
-    "Eole": Peer(("eole==0.6.4",), "eole"),
+    # later versions of sentencepiece have lost what it calls; the last package it imports and doesn't ask for
+    "JoeyNMT": Peer(("joeynmt==2.3.0", "sentencepiece==0.2.0", "importlib_metadata"), "joeynmt.training"),
+    # its command imports aiohttp, and doesn't ask for it
+    "Eole": Peer(("eole==0.6.4", "aiohttp"), "eole.bin.main"),
     "llama.cpp": Peer(("llama-cpp-python==0.3.36", "gguf"), "llama_cpp", {"CMAKE_ARGS": "-DGGML_NATIVE=ON"}),
 }
 

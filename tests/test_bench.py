@@ -25,9 +25,9 @@ def test_a_ratio_is_the_best_of_ours_to_the_best_of_theirs(better: Better, ratio
 
 
 def test_a_missing_side_has_no_part_in_a_ratio() -> None:
-    figures = {"ours": 100.0, "one": "it doesn't build", "other": 50.0}
+    figures: dict[str, float | str] = {"ours": 100.0, "one": "it doesn't build", "other": 50.0}
     assert BAR.ratio(figures, "more") == 2.0
-    nobody = {"ours": 100.0, "one": "it doesn't build", "other": "nor this"}
+    nobody: dict[str, float | str] = {"ours": 100.0, "one": "it doesn't build", "other": "nor this"}
     assert BAR.ratio(nobody, "more") is None
     assert BAR.holds(nobody, "more")
     assert BAR.tell(nobody, "more") == "– (≥ 1.2)"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
+Row = TypeVar("Row")  # tokens as numbers, or as words
 FIRST = 4  # special tokens stand before it
 
 
@@ -16,6 +17,6 @@ def draw_rows(settings: Mapping[str, Any]) -> list[list[int]]:
     return [[chance.randrange(FIRST, settings["vocabulary"]) for _ in range(length)] for length in lengths]
 
 
-def slice_rows(rows: list[list[int]], size: int) -> list[list[list[int]]]:
+def slice_rows(rows: list[Row], size: int) -> list[list[Row]]:
     """Batches of neighbours."""
     return [rows[first : first + size] for first in range(0, len(rows), size)]
