@@ -31,8 +31,10 @@ lint: $(READY)
 	@echo "lint: mypy"
 	@$(BIN)/mypy --no-error-summary regard tests bench
 
+# all tables of docs/benchmarks.md; those on real text want folders: make bench MULTI30K=FOLDER SHAKESPEARE=FOLDER
 bench: $(READY)
-	@$(BIN)/python bench/mixers.py
+	@$(BIN)/python -m bench.peers
+	@$(BIN)/python -m bench $(if $(MULTI30K),--multi30k $(MULTI30K)) $(if $(SHAKESPEARE),--shakespeare $(SHAKESPEARE)) $(BENCH)
 
 setup: $(READY)
 
@@ -48,4 +50,4 @@ $(READY): requirements.lock requirements-weights.lock pyproject.toml
 	@touch $(READY)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-bench .mypy_cache .ruff_cache .pytest_cache

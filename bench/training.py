@@ -1,210 +1,120 @@
-"""Training speed beside a plain PyTorch loop, in one run: `python bench/training.py CORPUS [--json] [--record PAGE]`.
+"""Training translators, ours and theirs by turns: `python -m bench.training CORPUS [--quick]`.
 
-Both sides train Transformer-tiny on the same batches of `recipes/multi30k-en-fr-30min.yaml`, in processes of their own
-that take turns; the best round of each counts. The plain side is what one writes with torch alone: fused attention,
-length-sorted batches, `F.cross_entropy` with smoothing, `AdamW`.
+Transformer-tiny, Transformer-base and attentive LSTMs on Multi30k, English to French, about 2,000 target tokens a
+batch, one vocabulary of 8,000 pieces. The plain loop has the very batches that ours has; JoeyNMT and Eole get the same
+sentences, cut into the same tokens, and batch them as they do.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
-
+from bench.harness import Side, find_corpus, finish, make_parser, measure_table, read_words, say
+from bench.page import Bar, Table
 from regard.config import read
-from regard.data.batches import Batch
-from regard.host.machine import keep_memory
 from regard.runs.folder import Run
-from regard.runs.results import machine, record
-from regard.train.listener import Listener, Step
-from regard.train.moment import Moment
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "multi30k-en-fr-30min.yaml"
-WARMUP = 5  # steps that don't count
-WIDTH, HEADS, HIDDEN, DEPTH, DROPOUT, SMOOTHING = 128, 4, 256, 4, 0.15, 0.1
-BAR = 1.25  # 6,000 tokens a second where the plain loop has 4,800
+FILES = ("train.en", "train.fr", "val.en", "val.fr")
+TOKENS = 2048
+OURS, PLAIN, JOEY, EOLE = "ours", "a plain PyTorch loop", "JoeyNMT", "Eole"
+HALF = "ours bf16"
+TINY = {"kind": "transformer", "width": 128, "depth": 4, "heads": 4, "hidden": 256, "dropout": 0.15}
+BASE = {"kind": "transformer", "width": 512, "depth": 6, "heads": 8, "hidden": 2048, "dropout": 0.1}
+LSTM = {"kind": "recurrent", "width": 512, "dropout": 0.2}
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "Transformer-tiny": ("transformer-tiny", TINY),
+    "Transformer-base": ("transformer-base", BASE),
+    "attentive LSTM": ("luong", {**LSTM, "feed": False}),
+    "attentive LSTM with feeding": ("luong-feed", {**LSTM, "feed": True}),
+}
+UNIT = "target tokens a second"
+COMMAND = "python -m bench.training CORPUS"
 
 
-@dataclass
-class Speeds:
-    """The best rounds, in target tokens a second."""
-
-    ours: float
-    plain: float
-    ratio: float
-    rounds: int
-
-
-class Attend(nn.Module):
-    """Multi-head attention over itself or over a memory."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
-
-    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None, causal: bool = False) -> Tensor:
-        q, k, v = (
-            layer(states).unflatten(-1, (HEADS, -1)).transpose(1, 2)
-            for layer, states in ((self.query, x), (self.key, memory), (self.value, memory))
+def make_table(case: str) -> Table:
+    """Each model has promises of its own."""
+    if case == "Transformer-tiny":
+        bars: tuple[Bar, ...] = (
+            Bar("ours ÷ JoeyNMT", (OURS,), (JOEY,), least=6.0),
+            Bar("ours ÷ Eole", (OURS,), (EOLE,), least=2.0),
+            Bar("ours ÷ a plain loop", (OURS,), (PLAIN,), least=2.0),
         )
-        found = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal)
-        return torch.as_tensor(self.out(found.transpose(1, 2).flatten(2)))
+        return Table("Training Transformer-tiny", UNIT, (OURS, PLAIN, JOEY, EOLE), bars, command=COMMAND)
+    if case == "Transformer-base":
+        bars = (
+            Bar("ours ÷ Eole", (OURS, HALF), (EOLE,), least=2.0),
+            Bar("ours ÷ a plain loop", (OURS, HALF), (PLAIN,)),
+        )
+        return Table("Training Transformer-base", UNIT, (OURS, HALF, PLAIN, EOLE), bars, command=COMMAND)
+    bars = (Bar("ours ÷ JoeyNMT", (OURS,), (JOEY,), least=2.0),)
+    return Table("Training attentive LSTMs", UNIT, (OURS, JOEY), bars, command=COMMAND)
 
 
-class Layer(nn.Module):
-    """Self-attention, attention to a memory in a decoder, feed-forward; norms first."""
-
-    def __init__(self, cross: bool) -> None:
-        super().__init__()
-        self.mix, self.cross = Attend(), Attend() if cross else None
-        self.ffn = nn.Sequential(nn.Linear(WIDTH, HIDDEN), nn.ReLU(), nn.Dropout(DROPOUT), nn.Linear(HIDDEN, WIDTH))
-        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3))
-        self.drop = nn.Dropout(DROPOUT)
-
-    def forward(self, x: Tensor, mask: Tensor | None, memory: Tensor | None = None) -> Tensor:
-        normed = self.norms[0](x)
-        own = None if self.cross is not None else mask
-        x = x + self.drop(self.mix(normed, normed, own, causal=self.cross is not None))
-        if self.cross is not None and memory is not None:
-            x = x + self.drop(self.cross(self.norms[1](x), memory, mask))
-        return torch.as_tensor(x + self.drop(self.ffn(self.norms[2](x))))
+def begin_run(corpus: Path, folder: Path, preset: str, dropout: float, seconds: float, precision: str) -> Run:
+    """A run that stops by the clock and keeps nothing."""
+    words = [f"data={corpus.resolve()}", f"out={folder}", f"train.minutes={seconds / 60}", "train.evaluate=0"]
+    words += ["train.save=1000000", "train.ema=0", "corpus.validation=null", f"batches.tokens={TOKENS}"]
+    words += [f"model={preset}", f"model.dropout={dropout}", f"train.precision={precision}"]
+    return Run.begin(read(RECIPE).change(words))
 
 
-class Plain(nn.Module):
-    """Transformer-tiny, written with torch alone."""
-
-    def __init__(self, vocabulary: int) -> None:
-        super().__init__()
-        self.words = nn.Embedding(vocabulary, WIDTH)
-        nn.init.normal_(self.words.weight, std=WIDTH**-0.5)
-        self.encoder = nn.ModuleList(Layer(cross=False) for _ in range(DEPTH))
-        self.decoder = nn.ModuleList(Layer(cross=True) for _ in range(DEPTH))
-        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
-        self.drop = nn.Dropout(DROPOUT)
-        angles = torch.arange(1024)[:, None] / 10_000 ** (torch.arange(0, WIDTH, 2) / WIDTH)
-        self.register_buffer("places", torch.cat((angles.sin(), angles.cos()), -1))
-
-    def embed(self, tokens: Tensor) -> Tensor:
-        places = self.get_buffer("places")[: tokens.shape[1]]
-        return torch.as_tensor(self.drop(self.words(tokens) * WIDTH**0.5 + places))
-
-    def forward(self, source: Tensor, valid: Tensor, target: Tensor) -> Tensor:
-        mask, x, y = valid[:, None, None], self.embed(source), self.embed(target)
-        for layer in self.encoder:
-            x = layer(x, mask)
-        x = self.norms[0](x)
-        for layer in self.decoder:
-            y = layer(y, mask, x)
-        return F.linear(self.norms[1](y), self.words.weight)
+def write_tokens(run: Run, corpus: Path, folder: Path) -> int:
+    """The corpus for those who read files: tokens as words, and their vocabulary; how many there are."""
+    folder.mkdir()
+    tokenizers = run.prepared().lexicon.tokenizers
+    for split, stem in (("train", "train"), ("valid", "val")):
+        for side, ending, tokenizer in zip(("source", "target"), ("en", "fr"), tokenizers, strict=True):
+            lines = (corpus / f"{stem}.{ending}").read_text(encoding="utf-8").splitlines()
+            rows = (" ".join(f"t{token}" for token in row) or "t4" for row in tokenizer.encode(lines))
+            (folder / f"{split}.{side}").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    words = [f"t{number}" for number in range(4, len(tokenizers[1]))]
+    (folder / "vocabulary.txt").write_text("\n".join(words) + "\n")
+    (folder / "counts.txt").write_text("\n".join(f"{word}\t{len(words) - n}" for n, word in enumerate(words)) + "\n")
+    return len(tokenizers[1])
 
 
-class Clock(Listener):
-    """Tokens and seconds between the warm-up and now."""
+def list_sides(table: Table, runs: dict[str, Run], shape: dict[str, Any], work: dict[str, Any]) -> list[Side]:
+    def ask(name: str) -> Side:
+        if name in runs:
+            return Side(name, "learner", "train", {**work, "run": str(runs[name].folder)}, "ours")
+        if name == PLAIN:
+            return Side(name, "plain", "train", {**work, **shape, "run": str(runs[OURS].folder)}, "ours")
+        return Side(name, {JOEY: "joey", EOLE: "opennmt"}[name], "train", {**work, **shape})
 
-    def __init__(self) -> None:
-        self.first: tuple[int, float] | None = None
-        self.last = (0, 0.0)
-
-    def on_step(self, step: Step, moment: Moment) -> None:
-        self.last = step.tokens, time.perf_counter()
-        if step.step == WARMUP:
-            self.first = self.last
-
-    @property
-    def speed(self) -> float:
-        if self.first is None or self.last == self.first:
-            raise SystemExit("too few steps to measure; try --seconds 30")
-        return (self.last[0] - self.first[0]) / (self.last[1] - self.first[1])
+    return [ask(name) for name in table.sides]
 
 
-def ours(run: Run) -> float:
-    keep_memory()
-    clock = Clock()
-    run.trainer([clock]).run()
-    return clock.speed
-
-
-def plain(run: Run, seconds: float) -> float:
-    torch.manual_seed(1)
-    prepared, clock = run.prepared(), Clock()
-    model = Plain(len(prepared.lexicon.tokenizer))
-    optimizer = torch.optim.AdamW(model.parameters(), 0.001)
-    batches: Iterator[Batch] = (place.batch for place in run.trainer().task.batches(0, 0))
-    moment, ends, tokens = Moment(), time.perf_counter() + seconds, 0
-    for number, batch in enumerate(batches, 1):
-        source, target = batch.source, batch.target
-        logits = model(source.tokens, source.real, target.tokens[:, :-1])
-        labels = target.tokens[:, 1:].masked_fill(~target.real[:, 1:], -100)
-        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=SMOOTHING)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        tokens += batch.tokens
-        clock.on_step(Step(number, float(loss), 0.001, 0.0, tokens, 0.0, 0.0), moment)
-        if time.perf_counter() > ends:
-            break
-    return clock.speed
-
-
-def measured(corpus: Path, seconds: float, rounds: int) -> Speeds:
-    """Let the two sides take turns."""
-    with tempfile.TemporaryDirectory() as folder:
-        words = [f"data={corpus.resolve()}", f"out={folder}/run", f"train.minutes={seconds / 60}", "train.evaluate=0"]
-        run = Run.begin(read(RECIPE).change([*words, "train.save=1000000", "corpus.validation=null"]))
-        best = {"ours": 0.0, "plain": 0.0}
-        for number in range(rounds):
-            for side, before in best.items():
-                command = [sys.executable, __file__, "--side", side, "--seconds", str(seconds), str(run.folder)]
-                best[side] = max(before, float(subprocess.check_output(command, stderr=subprocess.DEVNULL)))
-                print(f"round {number + 1}: {side} {best[side]:,.0f} tokens/s at best", file=sys.stderr)
-    return Speeds(best["ours"], best["plain"], best["ours"] / best["plain"], rounds)
+def measure_models(corpus: Path, folder: Path, words: Namespace) -> bool:
+    held, seconds = True, 3.0 if words.quick else words.seconds
+    for case, (preset, shape) in MODELS.items():
+        table = make_table(case)
+        say(f"{case}: reads the corpus")
+        runs = {}
+        for name in (side for side in table.sides if side in (OURS, HALF)):
+            place = folder / f"{preset}-{name.replace(' ', '-')}"
+            runs[name] = begin_run(corpus, place, preset, shape["dropout"], seconds, "bf16" if name == HALF else "fp32")
+        files = folder / f"{preset}-files"
+        vocabulary = write_tokens(runs[OURS], corpus, files)
+        updates = 6 if words.quick else words.updates
+        work = {"folder": str(files), "tokens": TOKENS, "vocabulary": vocabulary, "seconds": seconds}
+        work |= {"updates": updates, "every": 2 if words.quick else max(2, updates // 6)}
+        held &= measure_table(table, {case: list_sides(table, runs, shape, work)}, words)
+    return held
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("corpus", type=Path, help="the folder with train.en and train.fr")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each round")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--record", type=Path, help="a Markdown page of results")
-    parser.add_argument("--strict", action="store_true", help=f"fail below {BAR} times the plain loop")
-    parser.add_argument("--side", choices=("ours", "plain"), help=argparse.SUPPRESS)
-    words = parser.parse_args()
-    if words.side:
-        run = Run.open(words.corpus)
-        print(ours(run) if words.side == "ours" else plain(run, words.seconds))
-        return
-    found = measured(words.corpus, words.seconds, words.rounds)
-    if words.json:
-        print(json.dumps(asdict(found)))
-    else:
-        print(
-            f"ours {found.ours:,.0f}, a plain PyTorch loop {found.plain:,.0f} target tokens/s: {found.ratio:.2f} times"
-        )
-    if words.record:
-        row = {
-            "corpus": words.corpus.resolve().name,
-            "ours": f"{found.ours:,.0f}",
-            "a plain PyTorch loop": f"{found.plain:,.0f}",
-            "ratio": f"{found.ratio:.2f}",
-            "measured": f"best of {found.rounds} rounds of {words.seconds:.0f} s, taking turns",
-            "machine": machine(),
-            "command": "`python bench/training.py CORPUS`",
-        }
-        record(words.record, "Training speed, transformer-tiny, target tokens/s", row)
-    if words.strict and found.ratio < BAR:
-        raise SystemExit(1)
+    parser = make_parser(__doc__)
+    parser.add_argument("corpus", type=Path, help=f"the folder with {', '.join(FILES)}")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of a round of ours and of the plain loop (20)")
+    parser.add_argument("--updates", type=int, default=60, help="of a round of JoeyNMT and Eole (60)")
+    words = read_words(parser)
+    corpus = find_corpus(words.corpus, *FILES)
+    with tempfile.TemporaryDirectory() as folder:
+        finish(measure_models(corpus, Path(folder), words), words)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,57 @@
+"""All tables, one after the other: `python -m bench [--multi30k FOLDER] [--shakespeare FOLDER] [--quick]`.
+
+What the tables share (`--rounds`, `--threads`, `--page`, …) is handed on to each. A table that wants a corpus which
+isn't given is left out by name; one that fails doesn't keep the others from their turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.harness import ROOT, say
+
+# in the order of the page; whoever reads real text says which
+TABLES: dict[str, str | None] = {
+    "decoding": None,
+    "generation": None,
+    "training": "multi30k",
+    "gpt": "shakespeare",
+    "scan": None,
+    "memory": None,
+    "busy": "multi30k",
+    "starting": None,
+    "preparing": "multi30k",
+    "growth": None,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--multi30k", type=Path, help="the folder with train.en, train.fr, val.en, val.fr")
+    parser.add_argument("--shakespeare", type=Path, help="the folder with input.txt")
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), help="these only")
+    words, shared = parser.parse_known_args()
+    missed = []
+    for name in words.tables:
+        wanted = TABLES[name]
+        folder = None if wanted is None else getattr(words, wanted)
+        if wanted is not None and folder is None:
+            missed.append(f"{name}: no corpus; try --{wanted} FOLDER")
+            continue
+        say(f"== {name}")
+        given = [] if folder is None else [str(folder.resolve())]
+        done = subprocess.run([sys.executable, "-m", f"bench.{name}", *given, *shared], cwd=ROOT, check=False)
+        if done.returncode:
+            missed.append(f"{name}: ended with status {done.returncode}")
+    say("== the ratios that the design promises")
+    subprocess.run([sys.executable, str(ROOT / "bench" / "mixers.py")], cwd=ROOT, check=False)
+    for line in missed:
+        print(line)
+    sys.exit(bool(missed))
+
+
+if __name__ == "__main__":
+    main()

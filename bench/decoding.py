@@ -1,0 +1,91 @@
+"""Decoding, ours and theirs by turns: `python -m bench.decoding [--quick]`.
+
+Transformer-tiny and -base, greedy and with a beam of 5, in batches of 64 and one sentence at a time. All sides have the
+same random weights, which ours sends out by `regard export`, and take the same number of steps, so the weights' sense
+doesn't matter.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from bench.harness import Side, finish, make_parser, measure_table, read_words, say
+from bench.material import make_run, send_out
+from bench.page import Bar, Table
+
+OURS = ("fp32", "int8", "auto")
+PEERS = ("CTranslate2 fp32", "CTranslate2 int8", "transformers fp32")
+STEPS = 20
+VOCABULARY = 8000
+TINY: dict[str, Any] = {"vocabulary": VOCABULARY}  # norms first: transformers calls such a model Pegasus
+BASE: dict[str, Any] = {"vocabulary": VOCABULARY, "activation": "relu"}  # 6 + 6 layers, width 512: Marian
+MODELS = {"tiny": ("transformer-tiny", TINY), "base": ("marian-base", BASE)}
+SIDES = (*(f"ours {name}" for name in OURS), *PEERS)
+BETTER = Bar("ours ÷ the better CTranslate2", SIDES[:3], PEERS[:2], least=1.2)
+TOGETHER = Table(
+    "Decoding in batches of 64",
+    f"target tokens a second, {STEPS} steps a sentence, random weights, vocabulary of {VOCABULARY:,}",
+    SIDES,
+    (
+        BETTER,
+        Bar("ours fp32 ÷ CTranslate2 fp32", ("ours fp32",), ("CTranslate2 fp32",), least=1.0),
+        Bar("ours ÷ transformers", SIDES[:3], ("transformers fp32",), least=2.5),
+    ),
+    command="python -m bench.decoding",
+)
+ALONE = Table(
+    "Decoding one sentence at a time",
+    TOGETHER.unit,
+    SIDES,
+    (
+        Bar(BETTER.title, BETTER.ours, BETTER.theirs, least=1.0),
+        Bar("ours ÷ transformers", SIDES[:3], ("transformers fp32",)),
+    ),
+    command="python -m bench.decoding",
+)
+
+
+def list_sides(run: Path, places: dict[str, str], work: dict[str, Any]) -> list[Side]:
+    """All systems at one piece of work."""
+    ours = [
+        Side(f"ours {name}", "ours", "translate", {**work, "run": str(run), "precision": name}, "ours") for name in OURS
+    ]
+    theirs = [
+        Side(
+            f"CTranslate2 {name}",
+            "ctranslate",
+            "translate",
+            {**work, "folder": places["ctranslate2"], "precision": kind},
+        )
+        for name, kind in (("fp32", "float32"), ("int8", "int8_float32"))
+    ]
+    hugging = Side("transformers fp32", "hugging", "translate", {**work, "folder": places["hf"]})
+    return [*ours, *theirs, hugging]
+
+
+def main() -> None:
+    words = read_words(make_parser(__doc__))
+    held = True
+    with tempfile.TemporaryDirectory() as folder:
+        for size, (preset, changes) in MODELS.items():
+            if words.quick and size == "base":
+                changes |= {"width": 64, "depth": 2, "hidden": 128}
+            say(f"{size}: random weights, for everybody")
+            run = make_run(Path(folder) / size, "translation", preset, **changes)
+            places = send_out(run, "ctranslate2", "hf")
+            for table, batch, count in ((TOGETHER, 64, 256), (ALONE, 1, 24)):
+                cases = {}
+                for beam in (1, 5):
+                    rows = min(count, batch * 2) if words.quick else count
+                    work = {"shortest": 8, "longest": 24, "rows": rows, "vocabulary": VOCABULARY}
+                    work |= {"batch": batch, "beam": beam, "steps": 6 if words.quick else STEPS}
+                    name = f"{size}, {'greedy' if beam == 1 else f'beam {beam}'}"
+                    cases[name] = list_sides(run, places, work)
+                held &= measure_table(table, cases, words)
+    finish(held, words)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Training a GPT of nanoGPT's CPU size, ours and a plain fp32 loop by turns: `python -m bench.gpt CORPUS [--quick]`.
+
+4 layers, 4 heads, width 128, context 64, 12 rows a batch, no dropout, characters of tiny shakespeare. What is reached
+in equal time is `bench/language.py`'s question; this one is about tokens a second at the same size.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from bench.harness import Side, find_corpus, finish, make_parser, measure_table, read_words, say
+from bench.page import Bar, Table
+from regard.config import read
+from regard.runs.folder import Run
+
+RECIPE = Path(__file__).parents[1] / "recipes" / "shakespeare-characters.yaml"
+TABLE = Table(
+    "Training a GPT of nanoGPT's CPU size",
+    "tokens a second",
+    ("ours", "a plain PyTorch loop"),
+    (Bar("ours ÷ a plain loop", ("ours",), ("a plain PyTorch loop",), least=1.7),),
+    command="python -m bench.gpt CORPUS",
+)
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("corpus", type=Path, help="the folder with input.txt")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of a round (20)")
+    words = read_words(parser)
+    corpus, seconds = find_corpus(words.corpus, "input.txt").resolve(), 3.0 if words.quick else words.seconds
+    with tempfile.TemporaryDirectory() as folder:
+        say("reads the corpus")
+        told = [f"data={corpus}", f"out={folder}/run", f"train.minutes={seconds / 60}", "batches.tokens=768"]
+        shape = ["kind=gpt2", "width=128", "depth=4", "heads=4", "context=64", "dropout=0"]
+        tree = read(RECIPE).change(told)
+        tree.tree["model"] = {}
+        run = Run.begin(tree.change([f"model.{word}" for word in shape]))
+        sides = [
+            Side("ours", "learner", "train", {"run": str(run.folder)}, "ours"),
+            Side(
+                "a plain PyTorch loop", "plain", "train_language", {"corpus": str(corpus), "seconds": seconds}, "ours"
+            ),
+        ]
+        finish(measure_table(TABLE, {"tiny shakespeare": sides}, words), words)
+
+
+if __name__ == "__main__":
+    main()

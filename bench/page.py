@@ -1,0 +1,135 @@
+"""The page of figures: tables whose rows are keyed by a case and a machine's instructions.
+
+A run writes its own rows and leaves all others as they are, so rows from an AVX2 machine and from an AVX-512 machine
+stand beside each other, each written by the run that measured it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Better = Literal["more", "less"]
+Figures = Mapping[str, "float | str"]  # a number, or why there is none
+HEAD = (
+    "# Benchmarks\n"
+    "Ours and theirs took turns on the same data, model size, threads and weights; the best of several rounds counts.\n"
+    "Each row was written by the run that measured it (`make bench`); nothing here is written by hand. What couldn't\n"
+    "be installed is said to be missing. A ratio is ours ÷ theirs; a cross says that it isn't yet what is wanted.\n"
+)
+KEY = ("case", "instructions")
+ABOUT = ("measured", "machine", "versions")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A promise: the best of ours divided by the best of theirs is at least, or at most, so much."""
+
+    title: str
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+    least: float | None = None
+    most: float | None = None
+
+    def ratio(self, figures: Figures, better: Better) -> float | None:
+        """Ours ÷ theirs; None where one of the two has no figure."""
+        mine, other = (choose_best(figures, names, better) for names in (self.ours, self.theirs))
+        return None if mine is None or not other else mine / other
+
+    def holds(self, figures: Figures, better: Better) -> bool:
+        """Whether the promise is kept; one that couldn't be measured isn't broken."""
+        found = self.ratio(figures, better)
+        if found is None:
+            return True
+        return (self.least is None or found >= self.least) and (self.most is None or found <= self.most)
+
+    def tell(self, figures: Figures, better: Better) -> str:
+        """For a cell: `1.31 (≥ 1.2)`."""
+        found = self.ratio(figures, better)
+        limits = (("≥", self.least), ("≤", self.most))
+        wanted = ", ".join(f"{sign} {limit:g}" for sign, limit in limits if limit is not None)
+        told = f" ({wanted})" if wanted else ""
+        if found is None:
+            return f"–{told}"
+        return f"{found:.2f}{told}{'' if self.holds(figures, better) else ' ✗'}"
+
+
+def choose_best(figures: Figures, names: Sequence[str], better: Better) -> float | None:
+    """The best figure among some sides; None where none has one."""
+    found = [value for name in names if isinstance(value := figures.get(name), int | float)]
+    if not found:
+        return None
+    return max(found) if better == "more" else min(found)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What is measured, of whom, and what is promised."""
+
+    title: str
+    unit: str
+    sides: tuple[str, ...]
+    bars: tuple[Bar, ...] = ()
+    better: Better = "more"
+    command: str = ""
+
+    @property
+    def columns(self) -> list[str]:
+        return [*KEY, *self.sides, *(bar.title for bar in self.bars), *ABOUT]
+
+    def row(self, case: str, instructions: str, figures: Figures, about: Mapping[str, str]) -> dict[str, str]:
+        """The cells of a case, by column."""
+        cells = {name: tell_figure(figures[name]) if name in figures else "–" for name in self.sides}
+        ratios = {bar.title: bar.tell(figures, self.better) for bar in self.bars}
+        return {"case": case, "instructions": instructions, **cells, **ratios, **about}
+
+
+def tell_figure(value: float | str) -> str:
+    """A number to three or more places, or why there is none."""
+    if isinstance(value, str):
+        return f"missing: {value.strip().split(chr(10))[0][:80]}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def put_table(page: str, table: Table, rows: Sequence[Mapping[str, str]]) -> str:
+    """The page with these rows in the table's section; rows of other cases and other machines stay."""
+    sections = re.split(r"(?m)^(?=## )", page or HEAD)
+    head = f"## {table.title}\n"
+    place = next((n for n, section in enumerate(sections) if section.startswith(head)), len(sections))
+    if place == len(sections):
+        sections[-1] = sections[-1].rstrip("\n") + "\n\n"
+        sections.append(head)
+    kept = read_rows(sections[place])
+    for row in rows:
+        same = (n for n, other in enumerate(kept) if all(other.get(name) == row[name] for name in KEY))
+        at = next(same, len(kept))
+        kept[at : at + 1] = [dict(row)]
+    # the instructions of one case stand beside each other, and cases stay in the order in which they came
+    order = list(dict.fromkeys(row["case"] for row in kept))
+    kept.sort(key=lambda row: (order.index(row["case"]), row["instructions"]))
+    extra = [name for row in kept for name in row if name not in table.columns]
+    columns = list(dict.fromkeys([*table.columns, *extra]))
+    lines = [write_line(columns), write_line(["---"] * len(columns))]
+    lines += [write_line([row.get(name, "–") for name in columns]) for row in kept]
+    told = f"{table.unit[:1].upper()}{table.unit[1:]}." + (f" `{table.command}`" if table.command else "")
+    sections[place] = "\n".join([head.rstrip("\n"), told, "", *lines]) + "\n\n"
+    return "".join(sections).rstrip("\n") + "\n"
+
+
+def read_rows(section: str) -> list[dict[str, str]]:
+    """The rows of a section's table, by column."""
+    lines = [split_line(line) for line in section.split("\n") if line.startswith("|")]
+    if not lines:
+        return []
+    return [dict(zip(lines[0], cells, strict=False)) for cells in lines[2:]]
+
+
+def split_line(line: str) -> list[str]:
+    cells = re.split(r"(?<!\\)\|", line.strip())[1:-1]
+    return [cell.strip().replace("\\|", "|") for cell in cells]
+
+
+def write_line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

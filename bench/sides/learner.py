@@ -1,0 +1,96 @@
+"""Ours, learning: the trainer that `regard train` runs, with a clock beside it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.harness import Missing, serve
+from bench.sides.ours import choose_manners
+from regard.core.view import View
+from regard.host.machine import keep_memory, peak_memory
+from regard.mixers.attention import Attention
+from regard.mixers.mamba import Mamba
+from regard.runs.folder import Run
+from regard.train.listener import Listener, Step
+from regard.train.moment import Moment
+
+WARMUP = 5  # steps that don't count
+
+
+class Clock(Listener):
+    """Tokens and seconds between the warm-up and now."""
+
+    def __init__(self) -> None:
+        self.first: tuple[int, float] | None = None
+        self.last = (0, 0.0)
+
+    def on_step(self, step: Step, moment: Moment) -> None:
+        self.last = step.tokens, time.perf_counter()
+        if step.step == WARMUP:
+            self.first = self.last
+
+    @property
+    def speed(self) -> float:
+        if self.first is None or self.last == self.first:
+            raise Missing("too few steps to measure; try --seconds 30")
+        return (self.last[0] - self.first[0]) / (self.last[1] - self.first[1])
+
+
+def train(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """Predicted tokens a second; the run's own budget ends it."""
+    torch.set_num_threads(settings["threads"])
+    keep_memory()
+    run = Run.open(Path(settings["run"]))
+
+    def measure() -> float:
+        clock = Clock()
+        with choose_manners(settings):
+            run.trainer([clock]).run()
+        return clock.speed
+
+    return measure
+
+
+def scan(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """Tokens a second through Mamba's mixer and back: the whole sequence at once, or position by position."""
+    torch.set_num_threads(settings["threads"])
+    torch.manual_seed(1)
+    keep_memory()
+    mixer = Mamba().build(settings["width"])
+    x = torch.randn(settings["batch"], settings["time"], settings["width"], requires_grad=True)
+
+    def measure() -> float:
+        began = time.perf_counter()
+        if settings["whole"]:
+            mixer(x, View.of(x)).sum().backward()
+        else:
+            state = mixer.start(len(x), View.of(x))
+            outputs = [mixer(at, View.of(at, state=state), state) for at in x.split(1, 1)]
+            torch.cat(outputs, 1).sum().backward()
+        return x[..., 0].numel() / (time.perf_counter() - began)
+
+    measure()
+    return measure
+
+
+def remember(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """Megabytes at most that attention takes, forward and backward, above what it is given."""
+    torch.set_num_threads(settings["threads"])
+    mixer = Attention(heads=settings["heads"], causal=True).build(settings["width"])
+    x = torch.randn(1, settings["time"], settings["width"], requires_grad=True)
+    before = peak_memory()
+
+    def measure() -> float:
+        mixer(x, View.of(x)).sum().backward()
+        return (peak_memory() - before) / 2**20
+
+    return measure
+
+
+if __name__ == "__main__":
+    serve({"train": train, "scan": scan, "remember": remember}, "torch")

@@ -1,0 +1,84 @@
+"""Ours: each job as a user of the package does it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+from bench.harness import serve
+from bench.sides.work import draw_rows, slice_rows
+from regard.core.inputs import Inputs
+from regard.core.model import Model
+from regard.host.machine import give_way, keep_memory
+from regard.runs.load import load_bundle
+
+BEGIN, END = 2, 3
+
+
+def choose_manners(settings: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """As the command line does: way is given to others; a table asks what that costs."""
+    return give_way() if settings.get("gives_way", True) else nullcontext()
+
+
+def load_model(settings: Mapping[str, Any]) -> Model:
+    torch.set_num_threads(settings["threads"])
+    keep_memory()
+    return load_bundle(settings["run"], "cpu", settings["precision"]).model
+
+
+def translate(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """Target tokens a second; the last token is the end, so that there are as many steps as tokens."""
+    model, steps = load_model(settings), settings["steps"]
+    batches = [Inputs.pad(rows, 0) for rows in slice_rows(draw_rows(settings), settings["batch"])]
+
+    def measure() -> float:
+        began, count = time.perf_counter(), 0
+        with choose_manners(settings):
+            for batch in batches:
+                limits = {"min_tokens": steps - 1, "max_tokens": steps - 1, "beam": settings["beam"]}
+                found = model.generate(batch, begin=BEGIN, end=END, **limits)
+                assert all(len(row) == steps for row in found), "another length than the others have"
+                count += steps * len(found)
+        return count / (time.perf_counter() - began)
+
+    measure()
+    return measure
+
+
+def write(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """New tokens a second after a prompt."""
+    model, steps = load_model(settings), settings["steps"]
+    prompts = torch.tensor(draw_rows(settings))
+
+    def measure() -> float:
+        began = time.perf_counter()
+        with choose_manners(settings):
+            found = model.generate(prompts, max_tokens=steps)
+        assert all(len(row) == steps for row in found), "another length than the others have"
+        return steps * len(found) / (time.perf_counter() - began)
+
+    measure()
+    return measure
+
+
+def prefill(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """Tokens a second of a prompt that is read up to its first new token."""
+    model = load_model(settings)
+    prompts = torch.tensor(draw_rows(settings))
+
+    def measure() -> float:
+        began = time.perf_counter()
+        with choose_manners(settings):
+            model.generate(prompts, max_tokens=1)
+        return prompts.numel() / (time.perf_counter() - began)
+
+    measure()
+    return measure
+
+
+if __name__ == "__main__":
+    serve({"translate": translate, "write": write, "prefill": prefill}, "torch")
