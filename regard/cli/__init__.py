@@ -27,6 +27,7 @@ for name in (
     "generate",
     "chat",
     "answer",
+    "ask",
     "score",
     "caption",
     "paint",

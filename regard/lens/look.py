@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 BLOCK = re.compile(r"(encoder|decoder)\.blocks\.(\d+)\.")
 KEPT = ("*.embedded", "*.stream", "*.features", "head.logits")  # what the first pass keeps whatever is asked for
-Axis = Literal["source", "target", "written", "slots"]
+Axis = str  # source, target, written, slots, or one that the reading names
 
 
 @dataclass(frozen=True)
@@ -176,25 +176,31 @@ class Look:
     def maps(self) -> list[AttentionMap]:
         """All weights that the look is about, in the order of stacks and layers."""
         found = [name for name in self.names() if name.endswith("weights")]
-        return [self.place(name) for name in found if BLOCK.match(name)]
+        return [self.place(name) for name in found if BLOCK.match(name) or name in self.reading.maps]
 
     def place(self, name: str) -> AttentionMap:
         """Where weights belong, and what their rows and columns stand for."""
+        if name in self.reading.maps:
+            stack, _, what = name.partition(".")
+            rows, columns = self.reading.maps[name]
+            return AttentionMap(name, stack, f"{rows} × {columns}", what, 0, rows, columns)
         match = BLOCK.match(name)
         if match is None:
             raise InputError(f"{name} belongs to no block of the encoder or the decoder")
         stack, layer = match.group(1), int(match.group(2))
         part, what = name.rpartition(".")[0].rpartition(".")[2], name.rpartition(".")[2]
         reads_memory = name in self.model.alignments
-        own: Axis = "source" if stack == "encoder" and self.reading.source is not None else "target"
-        rows: Axis = "written" if reads_memory and self.reading.written is not None else own
-        columns: Axis = "source" if reads_memory else own if what == "weights" else "slots"
+        own = "source" if stack == "encoder" and self.reading.source is not None else "target"
+        rows = "written" if reads_memory and self.reading.written is not None else own
+        columns = "source" if reads_memory else own if what == "weights" else "slots"
         return AttentionMap(name, stack, part, what, layer, rows, columns)
 
     def strip(self, axis: Axis) -> Strip | None:
         """The tokens along an axis; None: it has numbers."""
         if axis == "slots":
             return None
+        if axis in self.reading.axes:
+            return self.reading.axes[axis]
         return {"source": self.reading.source, "target": self.reading.tokens, "written": self.reading.written}[axis]
 
     def label(self, axis: Axis, size: int = 0) -> list[str]:
