@@ -1,4 +1,4 @@
-"""Neural programmers: every weight learns, padding changes nothing, programs are hard in use, and watching shows them."""
+"""Neural programmers: every weight learns, padding changes nothing, and what a probe makes of a choice is called."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_what_a_probe_makes_of_a_choice_is_called() -> None:
     def force(name: str) -> Edit:
         wanted = torch.zeros(len(OPERATIONS))
         wanted[OPERATIONS.index(name)] = 1.0  # type: ignore[arg-type]
-        return Edit({"head.operation_weights": lambda weights: wanted.expand_as(weights)})
+        return Edit({"head.operation_weights": lambda weights: wanted + 0 * weights})
 
     seen = Record("head.*")
     with torch.no_grad():

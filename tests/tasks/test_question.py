@@ -57,7 +57,7 @@ def test_the_lens_shows_operations_and_columns_by_step(run: Path) -> None:
     page = run / "look.html"
     done = call("ask", str(run / "run"), str(run / "table.csv"), "greater 50 A sum B", "--out", str(page))
     assert done.returncode == 0, done.stderr
-    assert "steps × operations" in page.read_text()
+    assert "greater 50 A sum B" in page.read_text()
     done = call("inspect", str(run / "run"), "greater 50 A sum B", "--table", str(run / "table.csv"), "--json")
     assert done.returncode == 0, done.stderr
     maps = {one["name"]: one for one in json.loads(done.stdout)["maps"]}
@@ -79,12 +79,12 @@ def test_mistakes_are_told_with_a_way_out(run: Path) -> None:
 def test_it_is_evaluated_and_goes_on_to_the_bit(run: Path) -> None:
     found = json.loads(call("eval", str(run / "run"), "--split", "test", "--json").stdout)
     assert {"exact", "questions"} <= set(json.dumps(found).replace('"', " ").split())
-    for name, words in (("half", ["train.steps=2"]), ("half", ["train.steps=4"]), ("whole", ["train.steps=4"])):
-        done = call(
-            "train", str(run / "run.yaml"), f"out={run / name}", *words, *(["--resume"] if name in words else [])
-        )
-    one, two = (regard.load(str(run / name)).model.state_dict() for name in ("run", "whole"))
-    assert done.returncode == 0 and all(torch.equal(one[key], two[key]) for key in one)
+    half = str(run / "half")
+    assert call("train", str(run / "run.yaml"), f"out={half}", "train.steps=2").returncode == 0
+    done = call("resume", half, "train.steps=4")
+    assert done.returncode == 0, done.stderr
+    one, two = (regard.load(str(run / name)).model.state_dict() for name in ("run@latest", "half@latest"))
+    assert all(torch.equal(one[key], two[key]) for key in one)
 
 
 def test_programs_that_are_right_are_made_likelier() -> None:
