@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from regard.tasks.classification import Classifier as Classifier
     from regard.tasks.embedding import Embedder as Embedder
     from regard.tasks.images import ImageClassifier as ImageClassifier
+    from regard.tasks.programmer import Programmer as Programmer
     from regard.tasks.reward import Judge as Judge
     from regard.tasks.tagging import Tagger as Tagger
 
@@ -56,6 +57,7 @@ SURFACE = {
     "Model": "regard.core.model",
     "ModelSpec": "regard.core.model",
     "Painter": "regard.decode.painter",
+    "Programmer": "regard.tasks.programmer",
     "Record": "regard.core.probe",
     "RegardError": "regard.errors",
     "Search": "regard.decode.search",

@@ -28,6 +28,7 @@ for name in (
     "generate",
     "chat",
     "answer",
+    "ask",
     "score",
     "caption",
     "paint",

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 ENDINGS = (".html", ".json", ".npz", ".csv", ".png", ".svg")  # keep.WRITERS, known without torch; a test compares them
 
 
+TABLE = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The table that a question is about, for a model that reads one.")
+]
 TARGET = Annotated[
     str | None, typer.Option(metavar="TEXT", help="What a translator is to write. [its own translation]")
 ]
@@ -72,6 +75,7 @@ def inspect(
     files: FILE = None,
     text: Annotated[str | None, typer.Option(metavar="TEXT", help="The text, if it isn't typed after RUN.")] = None,
     image: IMAGE = None,
+    table: TABLE = None,
     target: TARGET = None,
     names: NAMES = None,
     head: Annotated[
@@ -102,6 +106,8 @@ def inspect(
     check_place(style, analysis, out, as_json, by_word)
     if image is not None:
         check_image(image, typed, files, target)
+    if table is not None and (image is not None or target is not None):
+        raise SpecError("--table belongs to a question, which has no picture and no target", "leave the others out")
     source = choose_source(texts, files, typed) if image is None else TextSource([str(image)], [])
     from regard.runs.load import load
 
@@ -109,7 +115,8 @@ def inspect(
 
     def ask(each: list[str]) -> list[Look]:
         caption = target if image is None else next(iter(typed), None)
-        looks = [pipeline.look(one if image is None else image, caption, names=names or "*") for one in each]
+        given: list[Any] = [image or ((one, table) if table is not None else one) for one in each]
+        looks = [pipeline.look(one, caption, names=names or "*") for one in given]
         return [look.by_word() for look in looks] if by_word else looks
 
     def show(_: GivenText, look: Look) -> None:

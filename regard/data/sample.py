@@ -3,11 +3,11 @@
 `pairs` have `source` and `target`; `documents` a `text`; `labels` a `text`, perhaps a `second` one, and a `label`;
 `tags` have `words` and `tags`; `series` have `values`, `marks` and a `target`; `vectors` have `vectors` and `answers`;
 `points` have `points` and a `target` that is some of them in order; `graphs` have `nodes` and `edges`, and what is
-known of them; `pictures` have a `picture`, `images` a `label` beside it, `captions` one or several `texts`;
-`conversations` have `messages`, `prompts` a `prompt` of messages, `preferences` the answers `chosen` and `rejected`
-beside it. Another form is another subclass of `FormSpec`, wherever it is defined; its fields may be arrays. A sample
-may say its `place`, as `file:line`, for errors that are found later, its `size`, for accuracy by size, and its
-`group`, which stays on one side of a split.
+known of them; `questions` have a `question`, a table's `names` and `cells`, and an answer; `pictures` have a `picture`,
+`images` a `label` beside it, `captions` one or several `texts`; `conversations` have `messages`, `prompts` a `prompt`
+of messages, `preferences` the answers `chosen` and `rejected` beside it. Another form is another subclass of
+`FormSpec`, wherever it is defined; its fields may be arrays. A sample may say its `place`, as `file:line`, for errors
+that are found later, its `size`, for accuracy by size, and its `group`, which stays on one side of a split.
 """
 
 from __future__ import annotations
@@ -252,6 +252,34 @@ class PromptForm(FormSpec):
     parts: ClassVar[tuple[str, ...]] = ("messages", "prompt", "answer", "system", "context")
     asks: ClassVar[tuple[str, ...]] = ("prompt",)
     trimmed: ClassVar[bool] = False
+
+
+class QuestionForm(FormSpec):
+    """A table is its columns' `names` and its `cells`, row by row. The answer is a `number`, or cells that are
+    `chosen`; `template`: what kind of question it is; `unseen`: no such question was trained.
+    """
+
+    kind: Literal["questions"] = "questions"
+    holds: ClassVar[Mapping[str, Field]] = {"question": TEXT, "names": TEXTS, "cells": TEXTS}
+    may_hold: ClassVar[Mapping[str, Field]] = {
+        "number": NUMBER,
+        "chosen": INTEGERS,
+        "template": TEXT,
+        "unseen": Plain((bool,)),
+    }
+    asks: ClassVar[tuple[str, ...]] = ("question", "names", "cells")
+
+    def find_fault(self, sample: Any) -> str:
+        fault = super().find_fault(sample)
+        if fault:
+            return fault
+        columns, cells, chosen = len(sample["names"]), len(sample["cells"]), sample.get("chosen", [])
+        if not columns or not cells or cells % columns:
+            return f"{cells} cells aren't whole rows of {columns} columns"
+        if ("number" in sample) == ("chosen" in sample):
+            return "its answer must be a number, or the cells that are chosen"
+        beyond = [place for place in chosen if not 0 <= place < cells]
+        return f"chosen: there are {cells} cells, and {beyond[0]} is none of them" if beyond else ""
 
 
 class PreferenceForm(FormSpec):

@@ -73,3 +73,5 @@ class Reading:
     output: Output = "softmax"  # how answers' scores become shares
     text: str = ""
     pictured: Pictured | None = None  # where tokens are places of a picture
+    axes: Mapping[str, Strip] = field(default_factory=dict)  # what else rows and columns of maps stand for, by its name
+    maps: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # weights that aren't of tokens: both their axes

@@ -132,7 +132,7 @@ def make_axes(look: Look, sizes: dict[Axis, int]) -> dict[str, Any]:
     """The tokens along each axis, and which of them make a word."""
     used: set[Axis] = {axis for place in look.maps() for axis in (place.rows, place.columns)} | {"target"}
     axes: dict[str, Any] = {}
-    for axis in ("target", "written", "source", "slots"):
+    for axis in ("target", "written", "source", "slots", *look.reading.axes):
         if axis not in used:
             continue
         strip = look.strip(axis)
@@ -189,7 +189,7 @@ def _npz(look: Look, best: int) -> bytes:
     if isinstance(look, WordLook):
         found = look.weights()
     arrays = {name: value.float().cpu().numpy() for name, value in found.items()}
-    for axis in ("target", "written", "source"):
+    for axis in ("target", "written", "source", *look.reading.axes):
         if look.strip(axis) is not None:
             arrays[f"axis.{axis}"] = np.array(look.label(axis))
     np.savez_compressed(content, allow_pickle=False, **arrays)

@@ -35,7 +35,7 @@ BLOCK = re.compile(r"(encoder|decoder)\.blocks\.(\d+)\.")
 ROUND = re.compile(r"\.rounds\.(\d+)\.blocks\.(\d+)\.")
 HEAD = "head.weights"  # of a head that points at the source, or copies from it
 KEPT = ("*.embedded", "*.stream", "*.features", "head.logits")  # what the first pass keeps whatever is asked for
-Axis = Literal["source", "target", "written", "slots"]
+Axis = str  # source, target, written, slots, or one that the reading names
 
 
 @dataclass(frozen=True)
@@ -178,10 +178,14 @@ class Look:
     def maps(self) -> list[AttentionMap]:
         """All weights that the look is about, in the order of stacks and layers."""
         found = [name for name in self.names() if name.endswith("weights")]
-        return [self.place(name) for name in found if BLOCK.match(name) or name == HEAD]
+        return [self.place(name) for name in found if BLOCK.match(name) or name == HEAD or name in self.reading.maps]
 
     def place(self, name: str) -> AttentionMap:
         """Where weights belong, and what their rows and columns stand for."""
+        if name in self.reading.maps:
+            stack, _, what = name.partition(".")
+            rows, columns = self.reading.maps[name]
+            return AttentionMap(name, stack, f"{rows} × {columns}", what, 0, rows, columns)
         match = BLOCK.match(name)
         if match is None and name != HEAD:
             raise InputError(f"{name} belongs to no block of the encoder or the decoder")
@@ -193,8 +197,8 @@ class Look:
             layer += int(inner.group(1)) * blocks + int(inner.group(2))
         reads_memory = name in self.model.alignments or part == "cross"
         own = self.read_by(name)
-        rows: Axis = "written" if reads_memory and self.reading.written is not None else own
-        columns: Axis = "source" if reads_memory else own if what == "weights" else "slots"
+        rows = "written" if reads_memory and self.reading.written is not None else own
+        columns = "source" if reads_memory else own if what == "weights" else "slots"
         return AttentionMap(name, stack, part, what, layer, rows, columns)
 
     def read_by(self, name: str) -> Axis:
@@ -205,6 +209,8 @@ class Look:
         """The tokens along an axis; None: it has numbers."""
         if axis == "slots":
             return None
+        if axis in self.reading.axes:
+            return self.reading.axes[axis]
         return {"source": self.reading.source, "target": self.reading.tokens, "written": self.reading.written}[axis]
 
     def label(self, axis: Axis, size: int = 0) -> list[str]:

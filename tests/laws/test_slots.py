@@ -17,7 +17,7 @@ from regard.core.model import Model, ModelSpec
 from regard.core.role import AbsoluteSpec, FeedSpec, NormSpec, RelativeSpec
 from regard.errors import SpecError
 from regard.models import families, preset, presets
-from tests.models.test_presets import SMALL, given, ready, source, target
+from tests.models.test_presets import SMALL, TABLED, given, ready, source, target
 
 TINY: dict[str, dict[str, Any]] = {  # the mixers' own sizes, where the usual ones are large
     "latent": {"rank": 8, "size": 6, "rotary": 4, "value": 5},
@@ -28,7 +28,8 @@ TINY: dict[str, dict[str, Any]] = {  # the mixers' own sizes, where the usual on
 POSITIONS = ["none", *AbsoluteSpec.kinds, *RelativeSpec.kinds]
 # one of each family, and of families whose presets have other stacks or blocks, those too
 NAMES = sorted(
-    {next(iter(family.presets)) for family in families().values()} | {"luong", "bilstm", "hybrid", "conv-lm"}
+    ({next(iter(family.presets)) for family in families().values()} | {"luong", "bilstm", "hybrid", "conv-lm"})
+    - set(TABLED)
 )
 MIXERS = sorted(MixerSpec.kinds)
 

@@ -56,7 +56,10 @@ def tiny(name: str) -> ModelSpec:
     return preset(name, **sizes)
 
 
-@pytest.fixture(params=sorted(presets()))
+TABLED = ("neural-programmer", "neural-programmer-2015")  # they read a table beside: test_programmers.py
+
+
+@pytest.fixture(params=sorted(set(presets()) - set(TABLED)))
 def spec(request: pytest.FixtureRequest) -> ModelSpec:
     torch.manual_seed(0)
     return tiny(request.param)

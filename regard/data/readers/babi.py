@@ -1,0 +1,62 @@
+"""Stories with questions about them, as bAbI's tasks write them (Weston et al. 2015)."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from regard.core.spec import Size
+from regard.data.encoding import UTF8, Encoding
+from regard.data.lines import LONGEST, lines
+from regard.data.log import Log
+from regard.data.reader import ReaderSpec
+from regard.data.sample import Form, Sample
+from regard.data.source import Paths
+
+NUMBERED = re.compile(r"(\d+) (.*\S)\s*")
+
+
+class Babi(ReaderSpec):
+    """Numbered sentences, among them questions with their answers; a story begins where the numbers begin anew.
+
+    A question is read with the sentences before it, without earlier questions. All questions of a story stay on one
+    side of a split.
+    """
+
+    form: ClassVar[Form] = "labels"
+    inside: ClassVar[tuple[str, ...]] = (".txt",)
+    kind: Literal["babi"] = "babi"
+    path: Paths
+    sentences: Size = 50
+    """A question is read with at most this many sentences before it: the last ones."""
+    longest: Size = LONGEST
+    encoding: Encoding = UTF8
+
+    def samples(self, log: Log) -> Iterator[Sample]:
+        for path in self.find(self.path):
+            story, begun, last = deque[str](maxlen=self.sentences), "", 0
+            for line in lines(path, log, self.longest, self.encoding):
+                if line.text is None:
+                    log.drop()
+                    continue
+                found = NUMBERED.fullmatch(line.text)
+                if found is None:
+                    log.skip(line.place, "not a numbered sentence")
+                    continue
+                number, text = int(found[1]), found[2]
+                if number <= last or not begun:
+                    story.clear()
+                    begun = line.place
+                last = number
+                if "\t" not in text:
+                    story.append(text)
+                    continue
+                question, answer = (part.strip() for part in text.split("\t")[:2])
+                if not question or not answer or not story:
+                    log.skip(line.place, "a question without a story, words or an answer")
+                    continue
+                log.keep(line.repaired)
+                text = " ".join(story)
+                yield {"text": text, "second": question, "label": answer, "group": begun, "place": line.place}
