@@ -26,7 +26,7 @@ Keep = Callable[[str, Tensor], Tensor]  # told what a step selected and found; w
 
 
 @dataclass(frozen=True)
-class Asked:
+class TableQuestion:
     """A question's words and numbers, and the table that it is about. `NOTHING` stands where one is shorter."""
 
     question: Tensor  # (batch, time), tokens
@@ -71,7 +71,7 @@ class Call:
         return self.operations[:, place : place + 1]
 
 
-def compare_cells(given: Asked, weights: Tensor) -> dict[Operation, Tensor]:
+def compare_cells(given: TableQuestion, weights: Tensor) -> dict[Operation, Tensor]:
     """Which cells are greater and which are lesser than the numbers that the weights favour, (batch, 2, numbers).
 
     The paper mixes the numbers. Here the comparisons are mixed, for a comparison has no gradient by its number; where
@@ -85,7 +85,9 @@ def compare_cells(given: Asked, weights: Tensor) -> dict[Operation, Tensor]:
     }
 
 
-def run_program(calls: Sequence[Call], tests: Tests, given: Asked, keep: Keep = lambda _, value: value) -> Tensor:
+def run_program(
+    calls: Sequence[Call], tests: Tests, given: TableQuestion, keep: Keep = lambda _, value: value
+) -> Tensor:
     """Carry a program out: (batch, 1 + rows · columns), a number, and how much each cell was looked up at the end."""
     real = given.real.to(given.numbers.dtype)
     rows, scalars, looked = [real, real], [real.new_zeros(len(real), 1)] * 3, given.numbers

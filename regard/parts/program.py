@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.core.dense import Dense, Lookup
 from regard.core.mixer import Part
-from regard.core.program import COMPARING, NOTHING, OPERATIONS, Asked, Call, compare_cells, harden, run_program
+from regard.core.program import COMPARING, NOTHING, OPERATIONS, Call, TableQuestion, compare_cells, harden, run_program
 from regard.core.role import HeadSpec
 from regard.core.spec import Size
 from regard.core.view import View
@@ -72,14 +72,14 @@ class ProgramHead(Part):
             self.matching.copy_(torch.tensor((SHARP, ALIKE, HINT)))
 
     def forward(self, x: Tensor, view: View) -> Tensor:
-        given = Asked.read(view.extras, self.path)
+        given = TableQuestion.read(view.extras, self.path)
         calls = self.plan(self.pooler(x, view), given, view)
         tests = compare_cells(given, self.choose_pivots(x, given, view))
         matched = view.see(self.path, "matched", self.find_texts(given))
         tests["match"] = matched if self.training else (matched > 0.5).to(matched.dtype)
         return run_program(calls, tests, given, lambda name, value: self.report(view, name, value))
 
-    def plan(self, question: Tensor, given: Asked, view: View) -> list[Call]:
+    def plan(self, question: Tensor, given: TableQuestion, view: View) -> list[Call]:
         """What each step is to do (equations 3 to 7). That depends on the question and the columns, not on results."""
         names = embed_texts(self.words, given.names)  # (batch, columns, width)
         absent = (given.names == NOTHING).all(-1)
@@ -98,7 +98,7 @@ class ProgramHead(Part):
             history = torch.tanh(self.history(torch.cat((*chosen, history), -1)))
         return calls
 
-    def choose_pivots(self, x: Tensor, given: Asked, view: View) -> Tensor:
+    def choose_pivots(self, x: Tensor, given: TableQuestion, view: View) -> Tensor:
         """Which number of the question `greater` and `lesser` compare with: (batch, 2, numbers)."""
         rows = torch.arange(len(x), device=x.device)[:, None]
         spoken = x[rows, given.places.clamp(min=0)]  # (batch, numbers, width): what was read up to each number
@@ -109,7 +109,7 @@ class ProgramHead(Part):
         weights = view.see(self.path, "pivot_weights", weights[:, None]).squeeze(1)
         return weights if self.training else harden(weights) * ~absent
 
-    def find_texts(self, given: Asked) -> Tensor:
+    def find_texts(self, given: TableQuestion) -> Tensor:
         """Which cells hold a text that the question names, from 0 to 1: (batch, rows, columns).
 
         From the columns to the question and back: the texts of each column say which words of the question may name

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.core.program import NUMERIC, OPERATIONS, Asked, Call, compare_cells, run_program
+from regard.core.program import NUMERIC, OPERATIONS, Call, TableQuestion, compare_cells, run_program
 from regard.tasks.tabular import QuestionBatch
 
 CHOICES = ("head.operation_weights", "head.column_weights", "head.pivot_weights", "head.matched")
@@ -32,7 +32,7 @@ def explore(seen: Mapping[str, Tensor], batch: QuestionBatch, tries: int, chance
     columns, pivots = seen["head.column_weights"].squeeze(1), seen["head.pivot_weights"].squeeze(1)
     drawn = [draw(weights, tries, chance) for weights in (operations, columns, pivots)]
     with torch.no_grad():
-        given = Asked.read(batch.inputs.extras, "head").repeat(tries)
+        given = TableQuestion.read(batch.inputs.extras, "head").repeat(tries)
         called, chosen, compared = (
             F.one_hot(choice.flatten(0, 1), weights.shape[-1]).to(weights.dtype)
             for choice, weights in zip(drawn, (operations, columns, pivots), strict=True)

@@ -9,17 +9,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.core.program import NOTHING, OPERATIONS, Asked, Call, compare_cells, harden, run_program
+from regard.core.program import NOTHING, OPERATIONS, Call, TableQuestion, compare_cells, harden, run_program
 from regard.errors import InputError
 
 ROWS, COLUMNS, STEPS = 7, 3, 4
 
 
-def make_asked(seed: int, batch: int = 5) -> Asked:
+def make_asked(seed: int, batch: int = 5) -> TableQuestion:
     chance = torch.Generator().manual_seed(seed)
     real = torch.arange(ROWS)[None] < torch.randint(3, ROWS + 1, (batch, 1), generator=chance)
     numbers = torch.randint(-9, 10, (batch, ROWS, COLUMNS), generator=chance).double() * real[..., None]
-    return Asked(
+    return TableQuestion(
         question=torch.zeros(batch, 2, dtype=torch.long),
         pivots=torch.randint(-5, 6, (batch, 2), generator=chance).double(),
         places=torch.zeros(batch, 2, dtype=torch.long),
@@ -126,4 +126,4 @@ def test_all_of_a_hard_choice_is_on_the_largest() -> None:
 
 def test_a_call_without_a_table_is_told() -> None:
     with pytest.raises(InputError, match="no question beside its tokens"):
-        Asked.read({}, "head")
+        TableQuestion.read({}, "head")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regard.data.log import Log
 from regard.data.readers.babi import Babi
-from regard.data.readers.scan import Scan
+from regard.data.readers.scan import Commands
 
 STORIES = """1 Mary moved to the bathroom.
 2 John went to the hallway.
@@ -23,7 +23,7 @@ def test_a_command_and_its_actions_are_a_pair(tmp_path: Path) -> None:
     file = tmp_path / "commands.txt"
     file.write_text("IN: jump twice OUT: I_JUMP I_JUMP\nIN: jump\nIN: walk OUT: I_WALK\n")
     log = Log()
-    found = list(Scan(path=str(file)).samples(log))
+    found = list(Commands(path=str(file)).samples(log))
     assert [(sample["source"], sample["target"]) for sample in found] == [
         ("jump twice", "I_JUMP I_JUMP"),
         ("walk", "I_WALK"),

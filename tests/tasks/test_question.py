@@ -25,7 +25,7 @@ TREE: dict[str, Any] = {
     "tokenizer": {"pieces": "given"},
     "batches": {"rows": 16},
     "model": {"kind": "neural-programmer", "width": 16},
-    "train": {"steps": 4, "evaluate": 2, "save": 2},
+    "train": {"steps": 4, "evaluate": 2, "save": 2, "schedule": {"kind": "constant", "warmup": 1}},
     "device": "cpu",
 }
 

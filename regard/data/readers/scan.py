@@ -17,7 +17,7 @@ from regard.data.source import Paths
 PAIR = re.compile(r"IN:\s*(.*\S)\s+OUT:\s*(.*\S)\s*")
 
 
-class ScanCommands(ReaderSpec):
+class Commands(ReaderSpec):
     """A command and its actions on each line: `IN: jump twice OUT: I_JUMP I_JUMP`."""
 
     form: ClassVar[Form] = "pairs"
