@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.core.factors import Factors
 from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
 from regard.core.padding import Padding
@@ -269,7 +270,7 @@ def entropy(model: Model, batch: LanguageBatch, keep: Tensor | None = None) -> T
     inputs, targets = batch.inputs.to(device), batch.targets.to(device)
     kept = inputs.real if keep is None else keep.to(device)
     factors = model.factors(inputs, kept)
-    if factors.vectors.dim() == 2:
+    if not isinstance(factors, Factors) or factors.vectors.dim() == 2:
         return cross_entropy(factors, targets[kept])
     ahead, behind = (factors.only(direction) for direction in (0, 1))
     found = cross_entropy(ahead, targets[kept])

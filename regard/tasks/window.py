@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from regard.core.factors import Factors
 from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.data.batches import pad_rows
@@ -103,6 +104,6 @@ def lose_rows(model: Model, rows: Sequence[Sequence[int]], counts: Sequence[int]
     keep = valid & (index >= (valid.sum(1) - torch.tensor(counts))[:, None])
     factors = model.factors(inputs.to(device), keep.to(device))
     wanted = targets.to(device)[keep.to(device)]
-    if factors.vectors.dim() > 2:
+    if isinstance(factors, Factors) and factors.vectors.dim() > 2:
         factors = factors.only(0)
     return [part.double().cpu().numpy() for part in losses(factors, wanted).split(list(counts))]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 
+from regard.core.edges import Edges
 from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.core.padding import Padding, Side
@@ -149,7 +150,7 @@ def test_a_record_moves_and_is_cut_as_one() -> None:
 def test_what_would_not_be_read_is_refused() -> None:
     model, inputs = build("gpt2"), Inputs.pad(rows(3, 5), 0)
     with pytest.raises(InputError, match="edges"):
-        model(replace(inputs, edges=torch.zeros(2, 5)))
+        model(replace(inputs, edges=Edges(torch.zeros(2, 5, dtype=torch.long))))
     with pytest.raises(InputError, match="this model has one stack"):
         model(replace(inputs, memory=inputs))
     with pytest.raises(InputError, match=r"shape \(2, 5\)"):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.core.block import BlockSpec
+from regard.core.factors import Factors
 from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
 from regard.core.probe import Edit, Record
@@ -266,6 +267,7 @@ def test_the_factors_of_packed_documents_are_those_of_their_scores() -> None:
     model = preset("lstm", width=16, depth=1, vocabulary=9).build().eval()
     tokens, (documents, valid) = torch.randint(9, (3, 10)), documents_of(LENGTHS, 10)
     found = model.factors(Inputs(tokens, valid=valid, documents=documents), valid)
+    assert isinstance(found, Factors)
     bias = 0 if found.bias is None else found.bias
     expected = model(tokens, valid=valid, documents=documents)[valid]
     torch.testing.assert_close(found.vectors @ found.words.T + bias, expected)

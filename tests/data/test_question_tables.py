@@ -47,7 +47,7 @@ def solve(sample: Sample) -> float | list[int]:
 def test_every_answer_is_what_the_question_says(columns: int, texts: int) -> None:
     corpus = Tables(columns=columns, texts=texts)
     for split in ("train", "test"):
-        for sample in islice(corpus.stream("questions", split), 150):  # type: ignore[arg-type]
+        for sample in islice(corpus.stream("questions", split), 150):
             assert not FormSpec.parse("questions").find_fault(sample)
             assert (sample["chosen"] if "chosen" in sample else sample["number"]) == solve(sample)
 
@@ -74,7 +74,7 @@ def test_what_is_held_out_is_never_trained_and_is_tested() -> None:
 
 def test_tables_of_the_test_are_longer_and_hold_larger_numbers() -> None:
     corpus = Tables()
-    train, test = (list(islice(corpus.stream("questions", split), 60)) for split in ("train", "test"))  # type: ignore[arg-type]
+    train, test = (list(islice(corpus.stream("questions", split), 60)) for split in ("train", "test"))
     assert {sample["size"] for sample in train} <= set(range(30, 101)) and {sample["size"] for sample in test} == {120}
     assert max(abs(int(cell)) for sample in train for cell in sample["cells"]) <= 100
     assert max(abs(int(cell)) for sample in test for cell in sample["cells"]) > 150

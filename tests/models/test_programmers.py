@@ -78,7 +78,7 @@ def test_what_a_probe_makes_of_a_choice_is_called() -> None:
 
     def force(name: str) -> Edit:
         wanted = torch.zeros(len(OPERATIONS))
-        wanted[OPERATIONS.index(name)] = 1.0  # type: ignore[arg-type]
+        wanted[OPERATIONS.index(name)] = 1.0
         return Edit({"head.operation_weights": lambda weights: wanted + 0 * weights})
 
     seen = Record("head.*")

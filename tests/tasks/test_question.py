@@ -14,6 +14,7 @@ import regard
 from regard.core.program import OPERATIONS
 from regard.data.corpora.tables import Tables
 from regard.errors import DataError, InputError
+from regard.runs.load import load_bundle
 from regard.tasks.exploration import check_answers, draw, explore
 from regard.tasks.programmer import Programmer, read_table
 from regard.tasks.tabular import collect, encode_sample, list_texts_of, make_cutter, read_number
@@ -83,7 +84,7 @@ def test_it_is_evaluated_and_goes_on_to_the_bit(run: Path) -> None:
     assert call("train", str(run / "run.yaml"), f"out={half}", "train.steps=2").returncode == 0
     done = call("resume", half, "train.steps=4")
     assert done.returncode == 0, done.stderr
-    one, two = (regard.load(str(run / name)).model.state_dict() for name in ("run@latest", "half@latest"))
+    one, two = (load_bundle(str(run / name)).model.state_dict() for name in ("run@latest", "half@latest"))
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 
@@ -128,7 +129,7 @@ def test_an_answer_of_the_wrong_kind_is_wrong() -> None:
     batch = collect([encode_sample(sample, make_cutter(tokenizer)) for sample in samples], tokenizer.pad)
     answers = torch.zeros(1, 3)  # a number of 0, and no cell
     for name, right in (("count", 1.0), ("assign", 0.0), ("reset", 0.0)):
-        last = torch.nn.functional.one_hot(torch.tensor([OPERATIONS.index(name)]), len(OPERATIONS)).float()  # type: ignore[arg-type]
+        last = torch.nn.functional.one_hot(torch.tensor([OPERATIONS.index(name)]), len(OPERATIONS)).float()
         assert check_answers(answers, last, batch, 1).tolist() == [[right]]
 
 

@@ -94,7 +94,7 @@ def list_wordings(numeric: Sequence[str], textual: Sequence[str]) -> list[Wordin
     single += [Condition("match", name) for name in textual]
     pairs = [pair for pair in permutations(single, 2) if pair[0].kind != pair[1].kind]
     conditions: list[tuple[tuple[Condition, ...], Literal["", "and", "or"]]] = [((), ""), *(((c,), "") for c in single)]
-    conditions += [(pair, joint) for pair in pairs for joint in ("and", "or")]  # type: ignore[misc]
+    conditions += [(pair, joint) for pair in pairs for joint in ("and", "or")]
     sums = [("sum", name) for name in numeric]
     asked = [*sums, ("count", ""), *(("print", name) for name in (*numeric, *textual))]
     found = [Wording(chosen, joint, (each,)) for (chosen, joint), each in product(conditions, asked)]  # type: ignore[arg-type]
