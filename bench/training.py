@@ -57,7 +57,13 @@ def make_table(case: str) -> Table:
 def begin_run(corpus: Path, folder: Path, preset: str, dropout: float, seconds: float, precision: str) -> Run:
     """A run that stops by the clock and keeps nothing."""
     words = [f"data={corpus.resolve()}", f"out={folder}", f"train.minutes={seconds / 60}", "train.evaluate=0"]
-    words += ["train.save=1000000", "train.ema=0", "corpus.validation=null", f"batches.tokens={TOKENS}"]
+    words += [
+        "train.save=1000000",
+        "train.ema=0",
+        "corpus.validation=null",
+        "corpus.test=null",
+        f"batches.tokens={TOKENS}",
+    ]
     words += [f"model={preset}", f"model.dropout={dropout}", f"train.precision={precision}"]
     return Run.begin(read(RECIPE).change(words))
 
