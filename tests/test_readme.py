@@ -58,5 +58,5 @@ def test_the_commands_run() -> None:
 
 
 def test_the_number_of_presets_is_right() -> None:
-    assert len(presets()) == 70
-    assert "Seventy presets" in README
+    assert len(presets()) == 87
+    assert "Eighty-seven presets" in README
