@@ -18,7 +18,7 @@ from regard.host.machine import give_way
 
 if TYPE_CHECKING:
     from regard.lens.look import Look
-    from regard.tasks.programmer import ProgramStep, Solution
+    from regard.tasks.programmer import ProgramStep, TableAnswer
 
 
 @verb("Ask a model")
@@ -63,10 +63,10 @@ def ask(
             hint(f"open {out} in a browser")
         return
 
-    def answer(each: list[str]) -> list[Solution]:
+    def answer(each: list[str]) -> list[TableAnswer]:
         return programmer.answer_all([programmer.make_sample(question, table) for question in each])
 
-    def show(text: GivenText, found: Solution) -> None:
+    def show(text: GivenText, found: TableAnswer) -> None:
         if as_json:
             more = {"weights": found.weights} if weights else {}
             return print(json.dumps({**found.as_json(), **more}, ensure_ascii=False))

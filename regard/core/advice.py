@@ -65,7 +65,7 @@ def find_place(location: Place, settings: Any) -> Place:
 
 def advise(spec: type[Spec], settings: Any, place: Place, value: Any, known: list[str]) -> str:
     """The end of a message about an unknown setting: what to write instead, or all that is known at its place."""
-    word, levels = str(place[-1]), climb(spec, settings, place)
+    word, levels = str(place[-1]) if place else "", climb(spec, settings, place)
     if word.lower() in NEEDLESS:
         return f"; {NEEDLESS[word.lower()]}"
     # a row that has no value like this one is the second choice: a bool `early_stopping` isn't a number of evaluations

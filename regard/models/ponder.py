@@ -8,7 +8,7 @@ from typing import Literal
 
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
-from regard.core.spec import Depth, Size
+from regard.core.spec import Depth, Rate, Size
 from regard.core.stack import StackSpec
 from regard.mixers.ponder import Ponder
 from regard.models import Family, Settings
@@ -28,6 +28,7 @@ class Thinker(Settings):
     """A position halts by adaptive computation time (adaptive), as in PonderNet (geometric), or after a fixed number of
     steps (repeat)."""
     vocabulary: Size = 256
+    dropout: Rate = 0.0
 
 
 def compose(s: Thinker) -> ModelSpec:
@@ -36,7 +37,7 @@ def compose(s: Thinker) -> ModelSpec:
             width=s.width,
             depth=s.depth,
             embedding=Tokens(vocabulary=s.vocabulary),
-            blocks=(BlockSpec(mix=Ponder(cell=s.cell, halt=s.halt), residual=False),),
+            blocks=(BlockSpec(mix=Ponder(cell=s.cell, halt=s.halt), residual=False, dropout=s.dropout),),
         ),
         head=Vocabulary(tied=False, bias=True, size=s.vocabulary),
         init=Xavier(),

@@ -39,6 +39,7 @@ BUILT_IN: dict[str, dict[str, Any]] = {
     "pointing": {"kind": "hull", "train": 20_000, "sizes": [5, 10]},
     "reckoning": {"kind": "addition", "train": 20_000, "sizes": [1, 3]},
     "question": {"kind": "tables", "train": 20_000},
+    "graphs": {"kind": "trees", "train": 2_000},
     "images": {"kind": "scenes", "train": 20_000, "combinations": 0},
     "captioning": {"kind": "scenes", "train": 20_000, "combinations": 200},
     "pixels": {"kind": "scenes", "train": 20_000, "combinations": 0},
@@ -59,6 +60,7 @@ MODELS = {
     "pointing": "pointer-network",
     "reckoning": "gru",
     "question": "neural-programmer",
+    "graphs": "gin",
     "images": "cct-2-3x2",
     "captioning": "captioner",
     "pixels": "pixelcnn",
@@ -247,7 +249,7 @@ def _draft_tokens(plan: Plan) -> dict[str, Any]:
     task, why = TaskSpec.parse(plan.task), plan.reasons
     if not task.words:
         return {}
-    if plan.task == "algorithm":
+    if plan.task in ("algorithm", "question"):
         why["tokenizer.pieces"] = "words as they are given"
         return {"tokenizer": {"pieces": "given"}}
     if plan.task == "tagging":
@@ -282,12 +284,12 @@ def _draft_model(plan: Plan) -> dict[str, Any]:
     if has_pictures(plan.look.form):
         why["model"] = "regard show lists all presets"
         return {"kind": kind}
-    recurrent = kind in ("bilstm", "gru", "pointer-network")
+    recurrent = kind in ("bilstm", "gru", "pointer-network", "neural-programmer")
     why["model"] = "regard show lists all presets"
     why["model.width"] = f"for {plan.amount.words:,} words on {plan.machine.describe()}"
     why["model.dropout"] = "the less there is to learn from, the more of it"
     tree = {"kind": kind, "width": sizes.width, "depth": 1 if recurrent else sizes.depth, "dropout": sizes.dropout}
-    if not recurrent:
+    if not recurrent and kind != "gin":
         channels = 32 if sizes.width < 256 else 64
         why["model.heads"] = f"one for each {channels} channels"
         tree["heads"] = sizes.width // channels

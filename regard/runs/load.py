@@ -108,6 +108,8 @@ def read_bundle(checkpoint: Checkpoint, where: Device) -> Bundle:
     elif lexicon is not None and lexicon.words is not None:
         _agree(checkpoint, model.spec, lexicon)
     family = checkpoint.json("state").get("family") if about is None else about["settings"]
+    if family is not None and not isinstance(family, dict):
+        raise Damage(f"{checkpoint.path}/state.json: family is {family!r:.40}, and must be settings", checkpoint.path)
     config = {} if about is None else about["config"]
     model.spec.note_family(family)
     beside = partial(load_beside, checkpoint.path.parent.parent)

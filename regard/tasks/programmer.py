@@ -53,7 +53,7 @@ class ProgramStep:
 
 
 @dataclass(frozen=True)
-class Solution:
+class TableAnswer:
     """An answer: a number, or cells; and the program that it came from. Neither, where the program gives none."""
 
     question: str
@@ -123,7 +123,7 @@ class Programmer(Pipeline):
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         return self.lexicon.tokenizers
 
-    def ask(self, question: str, table: GivenTable) -> Solution:
+    def ask(self, question: str, table: GivenTable) -> TableAnswer:
         """The answer to a question about a table: a CSV file, or columns by their names."""
         return self.answer_all([self.make_sample(question, table)])[0]
 
@@ -151,10 +151,10 @@ class Programmer(Pipeline):
         return f"{', '.join(words[:most])}{', …' if len(words) > most else ''}"
 
     @torch.no_grad()
-    def answer_all(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> list[Solution]:
+    def answer_all(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> list[TableAnswer]:
         """The answers to questions, each about its own table, in their order."""
         cut = make_cutter(self.lexicon.tokenizer)
-        found: dict[int, Solution] = {}
+        found: dict[int, TableAnswer] = {}
         order = sorted(range(len(samples)), key=lambda n: len(samples[n]["cells"]))
         training = self.model.training
         self.model.eval()  # programs are hard
@@ -220,7 +220,7 @@ def label_axis(labels: Sequence[str]) -> Strip:
     return Strip(tuple(labels), (False,) * len(labels))
 
 
-def read_solution(sample: Sample, cells: Tensor, seen: Mapping[str, Tensor], pivots: Tensor) -> Solution:
+def read_solution(sample: Sample, cells: Tensor, seen: Mapping[str, Tensor], pivots: Tensor) -> TableAnswer:
     """What a model made of one question; `seen`: what its head reported, by step."""
     names, height = sample["names"], len(sample["cells"]) // len(sample["names"])
     chosen = seen["operation_weights"].argmax(-1).tolist(), seen["column_weights"].argmax(-1).tolist()
@@ -241,7 +241,7 @@ def read_solution(sample: Sample, cells: Tensor, seen: Mapping[str, Tensor], piv
         )
     places = (cells[:height, : len(names)] > 0.5).flatten().nonzero().flatten().tolist()
     looked = program[-1].operation == "assign"
-    return Solution(
+    return TableAnswer(
         sample["question"],
         program[-1].number,
         [sample["cells"][n] for n in places] if looked else None,

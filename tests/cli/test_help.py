@@ -89,7 +89,7 @@ def test_the_shell_completes_experiments_by_their_files() -> None:
 
     named = {name for name, one in Experiment.known.items() if type(one).__module__ == f"regard.lab.{name}"}
     assert complete_experiments("") == [*sorted(named), "all"]
-    assert complete_experiments("gra") == ["gradients"]
+    assert complete_experiments("gra") == ["gradients", "graphs"]
 
 
 @pytest.fixture

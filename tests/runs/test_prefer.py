@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import regard
+from regard.core.plugins import LOADED
 from regard.data.dialogue import USER, say
 from regard.data.log import Unusable
 from regard.data.tokenizer import Tokenizer
@@ -78,7 +79,8 @@ def test_beginnings_are_whole_words_that_read_as_the_same_tokens(tokenizer: Toke
     assert cut_prefixes(samples, tokenizer, PairDrawing(prefix=(2, 8)))[0] == found
 
 
-def test_the_answer_that_earns_more_is_chosen(place: Path, tmp_path: Path) -> None:
+def test_the_answer_that_earns_more_is_chosen(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LOADED, "plugins", {})  # what a command loads here is forgotten
     (tmp_path / "grade.py").write_text(GRADE)
     told = "{kind: function, name: grade}"
     words = ["--data", str(place / "lines.txt"), "--prefix", "2-4", "--pairs", "2", "--most", "5"]

@@ -34,6 +34,7 @@ from tests.runs.test_tasks import PICTURED
 from tests.runs.test_tasks import RUNS as TEXTUAL
 
 RUNS = TEXTUAL | PICTURED
+RUNS["reckoning"] = RUNS["reckoning"] | {"model": {"kind": "gru", "width": 16, "depth": 1}}  # pondering costs, too
 
 MIXTRAL = {"kind": "mixtral-8x7b", "width": 16, "depth": 2, "heads": 2, "kv_heads": 1, "hidden": 8}
 DEEPSEEK = {"kind": "deepseek-tiny", "depth": 2}

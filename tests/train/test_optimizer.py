@@ -86,6 +86,8 @@ KEPT = {  # by a preset's name, or by the first word of it
     "cct": {"embedding.position"},
     "captioner": {"embedding.position"},
     "show": {"embedding.position"},
+    "graph-mamba": {"decay", "skip"},
+    "graph-mamba-walks": {"decay", "skip"},
     "pixel-mamba": {"mix.inner.decay", "mix.inner.skip"},
 }
 
