@@ -116,6 +116,7 @@ def test_the_axis_and_the_smoothing_can_be_chosen(screen: Screen) -> None:
 
 def test_numbers_stand_behind_every_chart(screen: Screen) -> None:
     chart(screen, 1).locator("summary").click()
+    chart(screen, 1).locator("tbody tr").first.wait_for()  # they are made when somebody looks
     rows = [row.inner_text().split("\t") for row in chart(screen, 1).locator("tbody tr").all()]
     assert len(rows) == 4 + 6 + 2
     assert rows[0][:6] == ["attention", "validation", "10", "1000", rows[0][4], "5"]
