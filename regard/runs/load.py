@@ -176,6 +176,8 @@ def load(
     noun = str(noun)
     if noun.endswith(".npz"):
         pipeline: Pipeline = pronouncer(Path(noun))
+        assert isinstance(pipeline.model, Model)
+        use_precision(pipeline.model, precision, noun)
     else:
         pipeline = load_bundle(noun, where, precision).pipeline()
         file = Path(split_noun(noun)[0]) / RUN

@@ -27,7 +27,8 @@ from regard.runs.resolve import CHOICE, is_run, split_noun
 
 TRIED: tuple[Precision, ...] = ("fp32", "fp16", "bf16", "int8")  # 4 bits change too much to be chosen unasked
 ROWS = 8  # that are multiplied at a time while measuring: a few sentences, or a small beam
-SECONDS = 0.25  # of each precision
+SECONDS = 0.05  # of each precision and size
+LITTLE = 0.5  # below this share of packed weights it is told
 WORTH = 0.9  # a precision must take less than this share of the time of fp32 to be chosen
 
 
@@ -54,7 +55,12 @@ def use_precision(model: nn.Module, wish: str, noun: str) -> PackedShare | None:
         warn(str(choice))
         wish = choice.precision
     precision = next(name for name in PRECISIONS if name == wish)
-    return None if precision == "fp32" else pack_model(model, precision)
+    if precision == "fp32":
+        return None
+    packed = pack_model(model, precision)
+    if packed.share < LITTLE:
+        warn(f"precision {precision}: {packed.share:.0%} of the weights are packed; small and recurrent ones aren't")
+    return packed
 
 
 def choose_precision(model: nn.Module) -> PrecisionChoice:
@@ -66,8 +72,13 @@ def choose_precision(model: nn.Module) -> PrecisionChoice:
             taken[precision] = sum(count * time_product(*size, precision) for size, count in counts.items())
         except RuntimeError:  # a kernel that this machine or this torch doesn't have
             continue
-    best = min(taken, key=lambda name: taken[name] / (1.0 if name != "fp32" else 1 / WORTH))
-    return PrecisionChoice(next(name for name in PRECISIONS if name == best), taken)
+    return PrecisionChoice(find_fastest(taken), taken)
+
+
+def find_fastest(milliseconds: Mapping[str, float]) -> Precision:
+    """The precision that takes the least time; fp32 unless another is clearly faster."""
+    best = min(milliseconds, key=lambda name: milliseconds[name] * (WORTH if name == "fp32" else 1.0))
+    return next(name for name in PRECISIONS if name == best)
 
 
 @torch.inference_mode()
@@ -75,13 +86,13 @@ def time_product(outputs: int, inputs: int, precision: Precision) -> float:
     """Milliseconds that a product of some rows and a matrix takes, at its best."""
     weight, x = torch.randn(outputs, inputs), torch.randn(ROWS, inputs)
     multiply = Dense(inputs, outputs, bias=False).score if precision == "fp32" else PRODUCTS[precision](weight)
-    best, began = float("inf"), time.perf_counter()
-    multiply(x)
-    while time.perf_counter() - began < SECONDS / 4:
+    multiply(x)  # the first time, memory is found and kernels are made
+    began, taken = time.perf_counter(), list[float]()
+    while not taken or time.perf_counter() - began < SECONDS:
         first = time.perf_counter()
         multiply(x)
-        best = min(best, time.perf_counter() - first)
-    return best * 1000
+        taken.append(time.perf_counter() - first)
+    return min(taken) * 1000
 
 
 def recall_choice(noun: str, model: nn.Module) -> PrecisionChoice | None:

@@ -135,7 +135,7 @@ def cut_prefixes(samples: Sequence[Sample], tokenizer: Tokenizer, how: PairDrawi
         chance = Random(f"{how.seed}/prefix/{number}")
         text = cut_prefix(sample["prompt"][0]["content"], tokenizer, least, chance.randint(least, most))
         if text is not None:
-            found.append({"prompt": [say(USER, text)]})
+            found.append({**sample, "prompt": [say(USER, text)]})
     return found, len(samples) - len(found)
 
 

@@ -51,6 +51,8 @@ class Babi(ReaderSpec):
                     begun = line.place
                 last = number
                 if "\t" not in text:
+                    if len(story) == story.maxlen:
+                        log.remark(line.place, f"a story of more than {self.sentences} sentences loses its first ones")
                     story.append(text)
                     continue
                 question, answer = (part.strip() for part in text.split("\t")[:2])
