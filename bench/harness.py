@@ -13,6 +13,7 @@ import os
 import platform
 import re
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -124,6 +125,16 @@ def serve(jobs: Mapping[str, Callable[[Mapping[str, Any]], Callable[[], float]]]
             answer(figure=measure())
     except (ImportError, Missing) as error:
         answer(missing=str(error))
+
+
+def read_speed(name: str, command: Sequence[str], pattern: str) -> float:
+    """What a program says of its own speed while it works: the median of its reports after the first one."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = done.stdout + done.stderr
+    found = [float(speed) for speed in re.findall(pattern, said)]
+    if len(found) < 2:
+        raise Missing(f"{name} didn't train: {said.strip().splitlines()[-1] if said.strip() else 'it said nothing'}")
+    return statistics.median(found[1:])
 
 
 def find_versions(packages: Sequence[str]) -> dict[str, str]:

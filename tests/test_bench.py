@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 
 import pytest
 
 from bench.growth import fit_exponent
-from bench.harness import Missing, name_instructions, take_turns
+from bench.harness import Missing, name_instructions, read_speed, take_turns
 from bench.page import Bar, Better, Table, choose_best, put_table, read_rows, tell_figure
 from bench.sides.llama import rename
 from bench.sides.work import draw_rows, slice_rows
@@ -138,3 +139,10 @@ def test_tensors_are_named_as_llama_cpp_names_them() -> None:
     assert rename("transformer.h.11.attn.c_attn.bias") == "blk.11.attn_qkv.bias"
     assert rename("transformer.ln_f.weight") == "output_norm.weight"
     assert rename("wte.weight") == "token_embd.weight"
+
+
+def test_a_program_s_own_reports_are_its_speed_and_silence_is_missing() -> None:
+    say = "for speed in (1, 30, 50, 40): print('Tokens per Sec:', speed)"
+    assert read_speed("it", [sys.executable, "-c", say], r"Tokens per Sec:\s*([\d.]+)") == 40.0  # the first warms up
+    with pytest.raises(Missing, match="it didn't train: it said nothing"):
+        read_speed("it", [sys.executable, "-c", "pass"], r"Tokens per Sec:\s*([\d.]+)")

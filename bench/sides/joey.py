@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
-import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.harness import Missing, serve
+from bench.harness import read_speed, serve
 
 
 def describe_model(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,11 +58,7 @@ def train(settings: Mapping[str, Any]) -> Callable[[], float]:
             config = Path(folder) / "config.yaml"
             config.write_text(json.dumps(describe_run(settings, Path(folder) / "model")))  # JSON is YAML too
             command = [sys.executable, "-m", "joeynmt", "train", str(config), "--skip-test"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        found = [float(speed) for speed in re.findall(r"Tokens per Sec:\s*([\d.]+)", done.stdout + done.stderr)]
-        if len(found) < 2:
-            raise Missing(f"JoeyNMT didn't train: {(done.stderr or done.stdout).strip().split(chr(10))[-1]}")
-        return statistics.median(found[1:])
+            return read_speed("JoeyNMT", command, r"Tokens per Sec:\s*([\d.]+)")
 
     return measure
 

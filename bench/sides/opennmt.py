@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
-import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.harness import Missing, serve
+from bench.harness import read_speed, serve
 
 
 def describe_run(settings: Mapping[str, Any], place: Path) -> dict[str, Any]:
@@ -52,12 +49,7 @@ def train(settings: Mapping[str, Any]) -> Callable[[], float]:
             config = Path(folder) / "config.yaml"
             config.write_text(json.dumps(describe_run(settings, Path(folder))))  # JSON is YAML too
             command = [str(Path(sys.executable).parent / "eole"), "train", "-config", str(config)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        said = done.stdout + done.stderr
-        found = [float(speed) for speed in re.findall(r"/\s*([\d.]+) tok/s", said)]
-        if len(found) < 2:
-            raise Missing(f"Eole didn't train: {said.strip().split(chr(10))[-1]}")
-        return statistics.median(found[1:])
+            return read_speed("Eole", command, r"/\s*([\d.]+) tok/s")
 
     return measure
 
