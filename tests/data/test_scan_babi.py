@@ -14,8 +14,11 @@ STORIES = """1 Mary moved to the bathroom.
 4 Mary went to the office.
 5 Where is Mary? \toffice\t4
 1 Sandra is in the garden.
-nonsense
 2 What is Sandra carrying? \tapple,milk\t1
+nonsense
+3 Where is Sandra? \tgarden\t1
+1 Daniel is in the kitchen.
+2 Where is Daniel? \tkitchen\t1
 """
 
 
@@ -36,7 +39,7 @@ def test_a_question_is_read_with_the_sentences_before_it(tmp_path: Path) -> None
     file = tmp_path / "qa1.txt"
     file.write_text(STORIES)
     log = Log()
-    one, two, three = Babi(path=str(file), sentences=2).samples(log)
+    one, two, three, four = Babi(path=str(file), sentences=2).samples(log)
     assert (one["text"], one["second"], one["label"]) == (
         "Mary moved to the bathroom. John went to the hallway.",
         "Where is Mary?",
@@ -45,4 +48,8 @@ def test_a_question_is_read_with_the_sentences_before_it(tmp_path: Path) -> None
     assert two["text"] == "John went to the hallway. Mary went to the office."  # the last two, without the question
     assert (three["text"], three["label"]) == ("Sandra is in the garden.", "apple,milk")
     assert one["group"] == two["group"] != three["group"]
-    assert log.faults["train"]["not a numbered sentence"].places == [f"{file}:7"]
+    assert log.faults["train"]["not a numbered sentence"].places == [f"{file}:8"]
+    # what a story lost there may be what is asked for
+    assert log.faults["train"]["a question behind a bad line of its story"].places == [f"{file}:9"]
+    assert (four["label"], log.kept) == ("kitchen", 4)
+    assert log.faults["train"]["a story of more than 2 sentences loses its first ones"].places == [f"{file}:4"]

@@ -22,7 +22,7 @@ class Babi(ReaderSpec):
     """Numbered sentences, among them questions with their answers; a story begins where the numbers begin anew.
 
     A question is read with the sentences before it, without earlier questions. All questions of a story stay on one
-    side of a split.
+    side of a split. Behind a bad line a story isn't whole any more, and its questions are left out.
     """
 
     form: ClassVar[Form] = "labels"
@@ -36,19 +36,20 @@ class Babi(ReaderSpec):
 
     def samples(self, log: Log) -> Iterator[Sample]:
         for path in self.find(self.path):
-            story, begun, last = deque[str](maxlen=self.sentences), "", 0
+            story, begun, last, whole = deque[str](maxlen=self.sentences), "", 0, True
             for line in lines(path, log, self.longest, self.encoding):
-                if line.text is None:
-                    log.drop()
-                    continue
-                found = NUMBERED.fullmatch(line.text)
+                found = None if line.text is None else NUMBERED.fullmatch(line.text)
                 if found is None:
-                    log.skip(line.place, "not a numbered sentence")
+                    whole = False
+                    if line.text is None:
+                        log.drop()
+                    else:
+                        log.skip(line.place, "not a numbered sentence")
                     continue
                 number, text = int(found[1]), found[2]
                 if number <= last or not begun:
                     story.clear()
-                    begun = line.place
+                    begun, whole = line.place, True
                 last = number
                 if "\t" not in text:
                     if len(story) == story.maxlen:
@@ -58,6 +59,9 @@ class Babi(ReaderSpec):
                 question, answer = (part.strip() for part in text.split("\t")[:2])
                 if not question or not answer or not story:
                     log.skip(line.place, "a question without a story, words or an answer")
+                    continue
+                if not whole:
+                    log.skip(line.place, "a question behind a bad line of its story")
                     continue
                 log.keep(line.repaired)
                 text = " ".join(story)
