@@ -176,8 +176,8 @@ class AttentiveRecurrence(Mixer):
         self, cell: Cell | Watched, x: Tensor, view: View, state: AttentiveState, gaze: Gaze, valid: Tensor | None
     ) -> Tensor:
         """Position by position; a pad moves nothing. All are read at the end, unless what was read is fed back."""
-        ahead = isinstance(cell, Cell) and self.spec.when == "before" and state.fed is None
-        way = Ahead(self.cell, x) if ahead else cell
+        # a single step has nothing to gain
+        way = Ahead(self.cell, x) if isinstance(cell, Cell) and x.shape[1] > 1 else cell
         seen: list[tuple[Tensor, Tensor]] = []
         outputs: list[Tensor] = []
         for time in range(x.shape[1]):
@@ -208,15 +208,15 @@ class AttentiveRecurrence(Mixer):
         self, cell: Cell | Watched | Ahead, x: Tensor, positions: Tensor, state: AttentiveState, gaze: Gaze
     ) -> tuple[Tensor, Tensor, Carry]:
         """One position, (rows, width): the state after it, what it looked at, and what the cell carries on."""
+        known = [] if isinstance(cell, Ahead) else [x]  # it has read all inputs before
         fed = [] if state.fed is None else [state.fed]
         if self.spec.when == "before":
             hidden = state.carry[0][:, -1]
             query = torch.cat((hidden, x), -1) if self.spec.query == "both" else hidden
             context = self.attend(query[:, None], positions, gaze)[:, 0]
-            inputs = context if isinstance(cell, Ahead) else torch.cat((x, context, *fed), -1)
-            hidden, carry = cell.step(inputs, state.carry)
+            hidden, carry = cell.step(torch.cat((*known, context, *fed), -1), state.carry)
             return hidden, context, carry
-        hidden, carry = cell.step(torch.cat((x, *fed), -1), state.carry)
+        hidden, carry = cell.step(torch.cat((*known, *fed), -1), state.carry)
         return hidden, self.attend(hidden[:, None], positions, gaze)[:, 0], carry
 
     def at_once(self, x: Tensor, view: View, state: AttentiveState, gaze: Gaze, lengths: Tensor | None) -> Tensor:

@@ -21,6 +21,7 @@ from regard.core.dropout import dropout
 from regard.core.mixer import Part
 from regard.core.view import View
 from regard.errors import InputError
+from regard.parts.repeated import Repeated
 
 Kind = Literal["rnn", "relu", "lstm", "gru"]
 Carry = tuple[Tensor, ...]  # hidden, and for an LSTM the cell
@@ -140,23 +141,27 @@ class Cell(Part):
             carry = now
         return {name: torch.stack([values[name] for values in steps], 1) for name in steps[0]}, carry
 
-    def _tick(self, given: Tensor, held: Tensor, before: Carry, impulse: Tensor | float = 0.0) -> Values:
-        """One step of one layer by its equations; `given`, `held`: what the input and the last hidden vector say."""
+    def _tick(self, given: Tensor, held: Tensor | None, before: Carry, impulse: Tensor | float = 0.0) -> Values:
+        """One step of one layer by its equations; `given`, `held`: what the input and the last hidden vector say.
+
+        None: `given` is the sum of both, which a GRU can't use.
+        """
         if self.kind == "lstm":
-            enter, forget, new, leave = (given + held).chunk(4, -1)
+            enter, forget, new, leave = (given if held is None else given + held).chunk(4, -1)
             enter, forget, leave = enter.sigmoid(), forget.sigmoid(), leave.sigmoid()
             cell = forget * before[1] + enter * new.tanh()
             hidden = leave * cell.tanh()
             hidden = hidden if isinstance(impulse, float) else hidden + impulse
             return {"hidden": hidden, "cell": cell, "input_gate": enter, "forget_gate": forget, "output_gate": leave}
         if self.kind == "gru":
+            assert held is not None
             (reset, update, new), (own_reset, own_update, own_new) = given.chunk(3, -1), held.chunk(3, -1)
             reset, update = (reset + own_reset).sigmoid(), (update + own_update).sigmoid()
             new = (new + reset * own_new).tanh()
             # z is the share of the old vector that is kept, as torch has it
             hidden = new + update * (before[0] - new) + impulse
             return {"hidden": hidden, "reset_gate": reset, "update_gate": update}
-        hidden = given + held
+        hidden = given if held is None else given + held
         return {"hidden": (hidden.relu() if self.kind == "relu" else hidden.tanh()) + impulse}
 
     def step(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
@@ -216,20 +221,18 @@ class Ahead:
         """`x`: the part that is known, (rows, time, …); it comes first in the cell's input."""
         self.cell, known = cell, x.shape[-1]
         weight, self.recurrent, bias, self.other = cell._weights(0)
-        self.rest = weight[:, known:]
-        # a GRU's reset gate stands between the two products; else they are one
-        self.joint = None if cell.kind == "gru" else torch.cat((self.rest, self.recurrent), 1)
-        self.given = iter(F.linear(x, weight[:, :known], bias).unbind(1))
+        self.joined = cell.kind != "gru"  # a GRU's reset gate stands between its two products; else they are one
+        rest, bias = weight[:, known:], bias + self.other if self.joined else bias
+        rest = torch.cat((rest, self.recurrent), 1) if self.joined else rest
+        self.given = Repeated(F.linear(x, weight[:, :known], bias), rest)
 
     def step(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
         """The cell's own `step`, from the rest of its input."""
         cell, before = self.cell, tuple(piece[:, 0] for piece in carry)
-        given, hidden = next(self.given), before[0]
-        if self.joint is None:
-            given, held = given + F.linear(x, self.rest), F.linear(hidden, self.recurrent, self.other)
-        else:
-            held = F.linear(torch.cat((x, hidden), -1), self.joint, self.other)
-        values = cell._tick(given.to(hidden.dtype), held.to(hidden.dtype), before)
+        hidden = before[0]
+        given = self.given(torch.cat((x, hidden), -1) if self.joined else x)
+        held = None if self.joined else F.linear(hidden, self.recurrent, self.other).to(hidden.dtype)
+        values = cell._tick(given.to(hidden.dtype), held, before)
         now = tuple(values[name] for name in ("hidden", "cell")[: cell.pieces])
         return cell.climb(now, carry)
 
