@@ -39,6 +39,17 @@ Kind = Literal["bpe", "byte-bpe", "unigram", "wordpiece", "word", "given", "char
 # an apostrophe stays with what it ends: l'|ami, don'|t.
 BOUNDS = pre_tokenizers.Split(Regex(r"▁?[\p{L}\p{M}\p{N}]+['’]|▁?[^\p{L}\p{M}\p{N}▁]+"), "isolated")
 
+# Words don't tell where spaces were. Punctuation is put where it nearly always stands, so that "a cat, a dog" comes back
+# as it was; what a later word changes nothing about is the beginning of a text, so a text can be shown as it grows.
+JOIN = decoders.Sequence(
+    [
+        decoders.WordPiece(prefix="\0", cleanup=False),  # a space before each word but the first
+        decoders.Fuse(),
+        decoders.Replace(Regex(r" (?=[,.;:!?%…)\]}'’\-])"), ""),
+        decoders.Replace(Regex(r"(?<=[(\[{'’\-]) "), ""),
+    ]
+)
+
 
 class TokenizerSpec(Spec):
     """Which pieces text is cut into, and how many there are."""
@@ -120,9 +131,10 @@ class TokenizerSpec(Spec):
             return model, pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), BOUNDS]), decoders.Metaspace()
         if self.pieces == "wordpiece":
             return models.WordPiece(unk_token=UNKNOWN), words, decoders.WordPiece()
-        if self.pieces in ("word", "given"):
-            cut = words if self.pieces == "word" else pre_tokenizers.WhitespaceSplit()
-            return models.WordLevel(unk_token=UNKNOWN), cut, None
+        if self.pieces == "word":
+            return models.WordLevel(unk_token=UNKNOWN), words, JOIN
+        if self.pieces == "given":
+            return models.WordLevel(unk_token=UNKNOWN), pre_tokenizers.WhitespaceSplit(), None
         if self.pieces == "character":
             each = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
             return models.WordLevel(unk_token=UNKNOWN), each, decoders.Fuse()

@@ -29,6 +29,12 @@ class MapSettings(Settings):
     """A pixel, or a place of a map of features, has this many channels; in a run, the pictures say how many."""
     convolutions: Size = 3
     """Pictures are read through this many convolutions, each of which halves the sides."""
+    halving: Literal["pool", "stride"] = "pool"
+    """Sides are halved by max-pooling behind each convolution, or by convolutions that take every second place, at a
+    quarter of the cost."""
+    narrowest: Size | None = None
+    """The first convolution has this many channels, and each later one twice as many; unless given, so that the last
+    but one has a quarter of the width."""
     groups: Count = 8
     """Channels of a convolution are normalised in this many groups; at 0 they aren't."""
     residuals: Count = 0
@@ -46,12 +52,21 @@ class MapSettings(Settings):
         }
         if self.map == "convolutional":
             middle = tuple(self.count_channels(width, layer) for layer in range(self.convolutions - 1))
+            strided = self.halving == "stride"
             return Convolutions(
-                layers=self.convolutions, middle=middle, groups=self.groups, residuals=self.residuals, **shared
+                layers=self.convolutions,
+                middle=middle,
+                stride=2 if strided else 1,
+                pool=0 if strided else 3,
+                groups=self.groups,
+                residuals=self.residuals,
+                **shared,
             )
         return Patches(patch=1 if self.map == "features" else self.patch, **shared)
 
     def count_channels(self, width: int, layer: int) -> int:
         """Of a convolution before the last: twice as many as the one before, and in whole groups."""
         step = self.groups or 1
+        if self.narrowest is not None:
+            return self.narrowest << layer
         return -(-max(LEAST, width >> (self.convolutions - layer)) // step) * step

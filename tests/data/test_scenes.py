@@ -37,6 +37,7 @@ from regard.data.corpora.scenes.sketch import PlacedThing, Sketch
 from regard.data.corpus import Box, CorpusSpec, Split
 from regard.data.log import Log
 from regard.data.sample import FormSpec
+from regard.data.tokenizer import TokenizerSpec
 from regard.errors import SpecError
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test", "combinations")
@@ -282,6 +283,16 @@ def test_colours_are_told_apart_whatever_their_tint() -> None:
         if one != two:
             apart = np.abs(np.array(TONES[one][0]) - np.array(TONES[two][0])).max()
             assert apart > 2 * 12 + 2 * 7, (one, two)  # tints and roughness at their largest
+
+
+@pytest.mark.parametrize("language", ["english", "french"])
+def test_words_give_back_every_caption(language: Language) -> None:
+    """Else a caption that is right would never equal the scene's own."""
+    scenes = Scenes(language=language)
+    captions = [write_caption(say_scene(sketch.scene, language)) for sketch in islice(scenes.sketches("test"), 300)]
+    tokenizer = TokenizerSpec(pieces="word").train(captions)
+    assert any("," in caption for caption in captions)
+    assert tokenizer.decode(tokenizer.encode(captions)) == captions
 
 
 def test_no_scene_stands_in_two_splits() -> None:

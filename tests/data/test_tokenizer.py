@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, get_args
@@ -42,6 +43,16 @@ def test_text_comes_back(pieces: Any, tmp_path: Path) -> None:
     assert again.encode(TEXTS[:5]) == rows
     assert len(again) == len(tokenizer)
     assert [again.engine.token_to_id(token) for token in SPECIAL] == [0, 1, 2, 3]
+
+
+def test_punctuation_is_put_where_it_stands_among_words() -> None:
+    texts = ["a cat, a (small) dog: 5% of them!", "isn't it a t-shirt? [yes]; l'ami\N{RIGHT SINGLE QUOTATION MARK}s..."]
+    tokenizer = TokenizerSpec(pieces="word").train(texts)
+    (first, second) = tokenizer.encode(texts)
+    assert tokenizer.decode([first, second]) == texts
+    for row in (first, second):  # a text that grows never takes back what it has shown
+        grown = tokenizer.decode([row[:count] for count in range(len(row) + 1)])
+        assert all(after.startswith(before) for before, after in pairwise(grown))
 
 
 NASTY = [
