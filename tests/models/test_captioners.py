@@ -54,6 +54,16 @@ def test_a_map_follows_the_picture(side: int, places: int) -> None:
         assert encoder.embedding.redraw(side, side, 1).grid == Grid(places, places)
 
 
+@pytest.mark.parametrize("halving", ["pool", "stride"])
+def test_sides_are_halved_by_pooling_or_by_strides(halving: str) -> None:
+    spec = small("show-attend-tell", halving=halving, narrowest=24)
+    assert spec.encoder is not None and spec.encoder.embedding.grid == Grid(6, 6)
+    model = ready(spec)
+    sizes = [tuple(weight.shape[:2]) for name, weight in model.named_parameters() if "convolution.weight" in name]
+    assert sizes == [(24, 3), (48, 24), (16, 48)]  # twice as many each time, and the last has the width
+    assert model.encode(show(model)).states.shape == (3, 36, 16)
+
+
 def test_a_map_of_features_is_read_place_by_place() -> None:
     spec = small("show-attend-tell-features")
     assert spec.encoder is not None
