@@ -53,6 +53,12 @@ def test_an_end_is_the_last_token() -> None:
     assert written == whole[: whole.index(end) + 1]
 
 
+def test_without_an_end_a_minimum_forbids_nothing() -> None:
+    model = build("gpt2")
+    [written] = model.generate(torch.tensor([[5, 6]]), max_tokens=5, min_tokens=3)
+    assert written == write_slowly(model, [5, 6], 5)
+
+
 def test_a_table_of_positions_ends_it() -> None:
     model = build("gpt2", context=8)
     [written] = model.generate(torch.tensor([[1, 2, 3]]), max_tokens=50)

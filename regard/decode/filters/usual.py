@@ -265,7 +265,8 @@ class Minimum(Filter):
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
         if context.tokens.shape[1] >= self.length:
             return scores
-        return scores.index_fill(1, torch.tensor(self.ends, device=scores.device), -math.inf)
+        ends = torch.tensor(self.ends, dtype=torch.long, device=scores.device)  # none: nothing is forbidden
+        return scores.index_fill(1, ends, -math.inf)
 
 
 @dataclass
