@@ -133,7 +133,7 @@ def plan(
     print(f"model        {found.model}, {found.parameters:,} parameters")
     print(f"state        {found.state_bytes_per_token:,} bytes a generated token")
     print(f"memory       {found.peak_memory / 2**20:,.0f} MB at most, on {found.device}")
-    print(f"speed        {found.tokens_per_second:,.0f} target tokens/s, {found.steps_per_second:.2f} steps/s")
+    print(f"speed        {found.tokens_per_second:,.0f} {found.counted}/s, {found.steps_per_second:.2f} steps/s")
     print(f"time         {clock(found.seconds)}")
     hint(join(["regard", "train", str(config), *(settings or [])]))
 

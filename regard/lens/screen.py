@@ -79,7 +79,7 @@ class Screen(Listener):
         speed = (moment.tokens - self.first) / max(moment.seconds - self.resumed, 1e-9)
         others = self.load.look()
         beside = f" (busy: others use {others:.1f} cores)" if others >= BUSY else ""
-        told = self.describe(step, moment.progress(self.spec), f"{speed:,.0f} tokens/s{beside}")
+        told = self.describe(step, moment.progress(self.spec), f"{speed:,.0f} {step.counted}/s{beside}")
         waits = f"  {step.waiting:.0%} waiting for batches" if step.waiting >= STARVED else ""
         return f"{told}{waits}  {peak_memory() / 2**20:,.0f} MB"
 
@@ -141,9 +141,9 @@ class Replay(Screen):
     def show_step(self) -> None:
         """The step that was heard of last."""
         if self.entry is not None:
-            told = {name: self.entry[name] for name in ("waiting", "costs") if name in self.entry}
+            told = {name: self.entry[name] for name in ("waiting", "costs", "counted") if name in self.entry}
             step = Step(**{name: self.entry[name] for name in STEP}, **told)
-            speed = f"{step.tokens / max(step.seconds, 1e-9):,.0f} tokens/s"
+            speed = f"{step.tokens / max(step.seconds, 1e-9):,.0f} {step.counted}/s"
             self.draw(self.describe(step, float(self.entry.get("progress", 0.0)), speed))
             self.entry = None
 

@@ -50,6 +50,7 @@ class Forecast:
     device: str
     peak_memory: int  # bytes of the whole process in the steps that were made
     tokens_per_second: float
+    counted: str  # what these tokens are: pictures, pairs, …
     steps_per_second: float
     samples: int | None  # in the corpus, where a budget in epochs made it necessary to count
     seconds: float  # until the first budget is used up
@@ -123,7 +124,8 @@ def plan(document: Document, meter: Meter = SILENT) -> Forecast:
         measuring = spec.train.replace(steps=None, epochs=None, tokens=None, minutes=SECONDS / 60, evaluate=0)
         with meter.watch("measuring, steps") as advance:
             clock.advance = advance
-            Trainer(model, assembly.task.build(prepared, spec.batches, spec.seed), measuring, [clock]).run()
+            task = assembly.task.build(prepared, spec.batches, spec.seed)
+            Trainer(model, task, measuring, [clock]).run()
         samples = len(prepared)
     first = min(WARM, len(clock.times) - 2)
     elapsed = clock.times[-1] - clock.times[first]
@@ -140,8 +142,18 @@ def plan(document: Document, meter: Meter = SILENT) -> Forecast:
     seconds = min(budget for budget in budgets if budget is not None)
     drawn = outline(model_spec, str(spec.start if spec.model is None else spec.model.name))
     where = str(device(spec.device))
-    state = drawn.state_bytes_per_token
-    return Forecast(drawn.tree.name, drawn.parameters, state, where, peak_memory(), tokens, steps, total, seconds)
+    return Forecast(
+        drawn.tree.name,
+        drawn.parameters,
+        drawn.state_bytes_per_token,
+        where,
+        peak_memory(),
+        tokens,
+        task.counts,
+        steps,
+        total,
+        seconds,
+    )
 
 
 def _count(spec: RunSpec, meter: Meter) -> int:

@@ -197,6 +197,7 @@ class ClassificationTask(Task[ClassificationBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "accuracy", True
+    counts = "texts"
     sorted_by = ("text", "second")
 
     def make_batch(self, rows: list[int], chance: Random) -> ClassificationBatch:

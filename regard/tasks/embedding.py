@@ -127,6 +127,7 @@ class EmbeddingTask(Task[EmbeddingBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "found", True
+    counts = "texts"
     sorted_by = ("source", "target")
 
     def make_batch(self, rows: list[int], chance: Random) -> EmbeddingBatch:

@@ -205,6 +205,7 @@ class GraphTask(Task[GraphBatch]):
 
     answer: ClassVar[Answer]
     sorted_by = ("nodes",)
+    counts = "graphs"
     _where: Whereabouts | None = None
 
     def make_batch(self, rows: list[int], chance: Random) -> GraphBatch:
@@ -262,6 +263,7 @@ class GraphNumberTask(GraphTask):
 class NodeLabelTask(GraphTask):
     answer = NodeLabels()
     goal, rising = NodeLabels.goal, NodeLabels.rising
+    counts = "nodes"
 
 
 @dataclass(repr=False)

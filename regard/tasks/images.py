@@ -154,6 +154,7 @@ class ImageTask(PictureTask[ImageBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "accuracy", True
+    counts = "pictures"
 
     def __init__(self, spec: ImageTaskSpec, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
         super().__init__(spec, prepared, batches, seed)

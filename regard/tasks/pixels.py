@@ -167,6 +167,7 @@ class PixelTask(PictureTask[Tensor]):
     """The task on one prepared corpus; a batch is the tokens of its pictures, (rows, length)."""
 
     goal, rising = "nats", False
+    counts = "pixels"
     usual_rows = 16
 
     def __init__(self, spec: PixelTaskSpec, prepared: Prepared, batches: BatchSpec, seed: int) -> None:

@@ -228,6 +228,7 @@ class PolicyTask(Task[PolicyBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "reward", True
+    counts = "answers"
     usual_rows = 32
     compares = True
     spec: PolicyTaskSpec

@@ -260,6 +260,7 @@ class PreferenceTask(PairTask[PreferenceBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "loss", False
+    counts = "pairs"
     compares = True
 
     def __init__(self, spec: PreferenceTaskSpec, prepared: Prepared, batches: BatchSpec, seed: int) -> None:

@@ -135,6 +135,7 @@ class QuestionTask(Task[QuestionBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "exact", True
+    counts = "questions"
     sorted_by = ("cells",)
     usual_rows = 64
 

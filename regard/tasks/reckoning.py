@@ -186,6 +186,7 @@ class ReckoningTask(Task[ReckoningBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "exact", True
+    counts = "answers"
     sorted_by = ("vectors",)
     usual_rows = 128
     expects = True

@@ -133,6 +133,7 @@ class RegressionTask(Task[RegressionBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "error", False
+    counts = "sequences"
     sorted_by = ("values",)
 
     def make_batch(self, rows: list[int], chance: Random) -> RegressionBatch:

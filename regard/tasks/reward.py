@@ -151,6 +151,7 @@ class RewardTask(PairTask[RewardBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "accuracy", True
+    counts = "pairs"
 
     def __init__(self, spec: RewardTaskSpec, prepared: Prepared, batches: BatchSpec, seed: int) -> None:
         super().__init__(spec, prepared, batches, seed)

@@ -256,6 +256,7 @@ class TaggingTask(Task[TaggingBatch]):
     """The task on one prepared corpus."""
 
     goal, rising = "accuracy", True
+    counts = "words"
     sorted_by = ("text",)
 
     def make_batch(self, rows: list[int], chance: Random) -> TaggingBatch:

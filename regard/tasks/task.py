@@ -188,6 +188,7 @@ class Task(ABC, Generic[B]):
     goal: ClassVar[str]  # the measure that says which checkpoint is best, unless the run file names another
     rising: ClassVar[bool]  # whether more of it is better
     sorted_by: ClassVar[tuple[str, ...]] = ()  # columns whose lengths say which samples share a batch
+    counts: ClassVar[str] = "tokens"  # what `size` counts, for people who watch how fast a run is
     usual_rows: ClassVar[int | None] = None  # samples of a batch, unless told, where tokens can't say how many
     compares: ClassVar[bool] = False  # whether it asks what the model said as the run began (`begin`)
     expects: ClassVar[bool] = False  # whether its loss is the expected one over a mixer's steps (`expectation.py`)

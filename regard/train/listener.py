@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from regard.train.spec import TrainSpec
 
 
+TOKENS = "tokens"
+
+
 @dataclass
 class Step:
     """One step of training."""
@@ -33,6 +36,7 @@ class Step:
         default_factory=dict
     )  # what the model's parts and the task reported, by name, unweighted
     waiting: float = 0.0  # the share of the time of all steps so far in which they waited for batches
+    counted: str = TOKENS  # what `tokens` are, where a task predicts something else
 
 
 class Listener:
@@ -82,6 +86,8 @@ class Journal(Listener):
 
     def on_step(self, step: Step, moment: Moment) -> None:
         told = {name: value for name, value in asdict(step).items() if name != "costs" or value}
+        if step.counted == TOKENS:
+            del told["counted"]
         told["waiting"] = round(step.waiting, 6)
         told["progress"] = round(moment.progress(self.spec), 6)  # of its budget, which whoever follows can't know
         self.file.write(json.dumps({"event": "step"} | told) + "\n")

@@ -179,7 +179,8 @@ class Trainer:
         ended = time.monotonic()
         moment.waited, moment.worked = moment.waited + started - asked, moment.worked + ended - asked
         speed = tokens / max(ended - started, 1e-9)
-        step = Step(moment.step, loss, rate, gradient, moment.tokens, moment.seconds, speed, costs, moment.waiting)
+        spent = moment.tokens, moment.seconds, speed
+        step = Step(moment.step, loss, rate, gradient, *spent, costs, moment.waiting, self.task.counts)
         self._tell(lambda listener: listener.on_step(step, moment))
 
     def _backward(self, place: Place[Any], tokens: int) -> float:

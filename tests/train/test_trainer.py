@@ -12,24 +12,27 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 from torch import Tensor
 
 from regard.core.model import Model
 from regard.errors import Busy, CheckpointError, Divergence, InputError, RegardError, RegardWarning, SpecError, Stopped
-from regard.lens.screen import Screen, fit_number
+from regard.lens.screen import Replay, Screen, fit_number
 from regard.runs.average import average
 from regard.runs.folder import Run
 from regard.runs.load import load_model
 from regard.runs.resolve import resolve
 from regard.tasks.translation import TranslationTask
 from regard.train.checkpoint import Store
-from regard.train.listener import Listener, Step, history
+from regard.train.listener import Journal, Listener, Step, history
 from regard.train.moment import Moment
 from regard.train.spec import TrainSpec
 from regard.train.trainer import Trainer
@@ -599,6 +602,28 @@ def test_the_live_line_says_when_the_machine_is_busy(tmp_path: Path, monkeypatch
     for cores, told in ((0.1, False), (1.25, True)):
         monkeypatch.setattr(screen.load, "look", lambda cores=cores: cores)
         assert ("busy: others use 1.2 cores" in screen.line(step, moment)[:80]) == told
+
+
+def test_the_line_counts_what_a_task_predicts(tmp_path: Path) -> None:
+    step, moment = (
+        Step(5, 2.5, 1e-3, 0.5, 5000, 10.0, 500.0, counted="pictures"),
+        Moment(step=5, tokens=5000, seconds=10.0),
+    )
+    screen, journal = Screen(), Journal(tmp_path / "metrics.jsonl")
+    for listener in (screen, journal):
+        listener.on_start(Moment(), TrainSpec(steps=10))
+    screen.loss = 2.5
+    assert "500 pictures/s" in screen.line(step, moment)
+    journal.on_step(step, moment)
+    journal.on_step(replace(step, step=6, counted="tokens"), moment)
+    journal.on_end(moment)
+    pictures, tokens = history(tmp_path / "metrics.jsonl")
+    assert pictures["counted"] == "pictures" and "counted" not in tokens
+    output = StringIO()
+    replay = Replay(Console(file=output, width=200))
+    replay.hear(pictures)
+    replay.show_step()
+    assert "500 pictures/s" in output.getvalue()
 
 
 @pytest.mark.parametrize("value", [8.396e-11, -8.396e-11, -1.23456e-101, 123456.0, 0.13091, -1.5, float("nan")])
