@@ -39,8 +39,8 @@ Kind = Literal["bpe", "byte-bpe", "unigram", "wordpiece", "word", "given", "char
 # an apostrophe stays with what it ends: l'|ami, don'|t.
 BOUNDS = pre_tokenizers.Split(Regex(r"▁?[\p{L}\p{M}\p{N}]+['’]|▁?[^\p{L}\p{M}\p{N}▁]+"), "isolated")
 
-# Words don't tell where spaces were. Punctuation is put where it nearly always stands, so that "a cat, a dog" comes back
-# as it was; what a later word changes nothing about is the beginning of a text, so a text can be shown as it grows.
+# Words don't tell where spaces were. Punctuation is put where it nearly always stands: "a cat, a dog" comes back.
+# A later word changes nothing of what stands before it, so a text can be shown as it grows.
 JOIN = decoders.Sequence(
     [
         decoders.WordPiece(prefix="\0", cleanup=False),  # a space before each word but the first
