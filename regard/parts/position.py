@@ -99,7 +99,10 @@ class Position(Part):
         return x
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor | None:
-        """What to add to the scores, from positions (1 or rows, queries) and (1 or rows, keys)."""
+        """What to add to the scores, from positions (1 or rows, queries) and (1 or rows, keys).
+
+        It is a matter of their distance alone, so that blocks of a long sequence can share it.
+        """
         return None
 
 
