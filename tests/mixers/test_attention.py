@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from regard.core.padding import Padding
 from regard.core.probe import Record
 from regard.core.view import View
 from regard.mixers.attention import Attention, MultiHeadAttention
+from tests.largest import Largest
 
 WIDTH = 16
 SHAPES = [
@@ -85,21 +84,6 @@ def test_dropped_weights_are_dropped_from_windows_only() -> None:
     assert set(reached) <= {200, 201, 202}
     assert not torch.equal(mixer(x, View.of(x)), mixer(x, View.of(x)))
     assert torch.equal(mixer.eval()(x, View.of(x)), mixer(x, View.of(x)))
-
-
-class Largest(TorchDispatchMode):
-    """How many numbers the largest tensor has that is made meanwhile, forward or backward."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.numbers = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = func(*args, **(kwargs or {}))
-        tensors = [one for one in tree_leaves(made) if isinstance(one, Tensor)]
-        # what is only expanded takes no room
-        self.numbers = max([self.numbers, *(one.untyped_storage().nbytes() // one.itemsize for one in tensors)])
-        return made
 
 
 def find_largest(mixer: MultiHeadAttention, time: int, filling: str) -> int:
