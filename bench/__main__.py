@@ -21,6 +21,7 @@ TABLES: dict[str, str | None] = {
     "gpt": "shakespeare",
     "scan": None,
     "memory": None,
+    "windows": None,
     "busy": "multi30k",
     "starting": None,
     "preparing": "multi30k",

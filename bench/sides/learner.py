@@ -11,6 +11,7 @@ import torch
 
 from bench.harness import Missing, serve
 from bench.sides.ours import choose_manners
+from bench.sides.work import gauge
 from regard.core.view import View
 from regard.host.machine import keep_memory, peak_memory
 from regard.mixers.attention import Attention
@@ -92,5 +93,13 @@ def remember(settings: Mapping[str, Any]) -> Callable[[], float]:
     return measure
 
 
+def slide(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """Milliseconds or megabytes of attention within a window, forward and backward."""
+    torch.set_num_threads(settings["threads"])
+    mixer = Attention(heads=settings["heads"], causal=True, window=settings["window"]).build(settings["width"])
+    x = torch.randn(1, settings["time"], settings["width"], requires_grad=True)
+    return gauge(settings["what"], lambda: mixer(x, View.of(x)).sum().backward())
+
+
 if __name__ == "__main__":
-    serve({"train": train, "scan": scan, "remember": remember}, "torch")
+    serve({"train": train, "scan": scan, "remember": remember, "slide": slide}, "torch")

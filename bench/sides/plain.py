@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bench.harness import Missing, serve
-from bench.sides.work import draw_rows
+from bench.sides.work import draw_rows, gauge
 
 SMOOTHING = 0.1
 WARMUP = 5  # steps that don't count
@@ -191,7 +191,26 @@ def remember(settings: Mapping[str, Any]) -> Callable[[], float]:
     return measure
 
 
-JOBS = {"train": train, "train_language": train_language, "write_recurrent": write_recurrent, "remember": remember}
+def slide(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """Milliseconds or megabytes of the fused kernel over all pairs, forward and backward; a table hides far ones."""
+    torch.set_num_threads(settings["threads"])
+    layer, index = Attend(settings["width"], settings["heads"]), torch.arange(settings["time"])
+    x = torch.randn(1, settings["time"], settings["width"], requires_grad=True)
+
+    def learn() -> None:
+        behind = index[:, None] - index
+        layer(x, x, (behind >= 0) & (behind < settings["window"])).sum().backward()
+
+    return gauge(settings["what"], learn)
+
+
+JOBS = {
+    "train": train,
+    "train_language": train_language,
+    "write_recurrent": write_recurrent,
+    "remember": remember,
+    "slide": slide,
+}
 
 if __name__ == "__main__":
     serve(JOBS, "torch")

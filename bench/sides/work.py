@@ -1,8 +1,9 @@
-"""What all sides of a case are given alike: rows of random tokens, the same for everybody."""
+"""What all sides of a case have alike: rows of random tokens, the same for everybody, and how a cost is measured."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, TypeVar
 
@@ -20,3 +21,20 @@ def draw_rows(settings: Mapping[str, Any]) -> list[list[int]]:
 def slice_rows(rows: list[Row], size: int) -> list[list[Row]]:
     """Batches of neighbours."""
     return [rows[first : first + size] for first in range(0, len(rows), size)]
+
+
+def gauge(what: str, work: Callable[[], object]) -> Callable[[], float]:
+    """Milliseconds of some work, once warm; or the megabytes that it takes at most above what is there now."""
+    from regard.host.machine import peak_memory
+
+    if what == "time":
+        work()
+    before = peak_memory()
+
+    def measure() -> float:
+        began = time.perf_counter()
+        work()
+        took = time.perf_counter() - began
+        return 1e3 * took if what == "time" else (peak_memory() - before) / 2**20
+
+    return measure

@@ -6,7 +6,7 @@ handed on as one thing. Whoever types `model(tokens, valid=…)` needn't know of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Never
 
@@ -93,6 +93,15 @@ class Inputs:
             extras={name: tensor.to(device) for name, tensor in self.extras.items()},
             edges=None if self.edges is None else self.edges.to(device),
         )
+
+    def cut(self, size: int) -> Iterator[Inputs]:
+        """Pieces of so many positions, in order, for a state to read one after the other; not of packed documents."""
+        if isinstance(self.valid, Tensor):
+            Padding.read(self.valid)  # a hole that two pieces share would be none of either
+        for first in range(0, self.tokens.shape[1], size):
+            places = slice(first, first + size)
+            valid = None if self.valid is None else self.real[:, places]
+            yield replace(self, tokens=self.tokens[:, places], valid=valid)
 
     def without_last(self) -> Inputs:
         """Each row without its own last token, as a decoder reads what it is taught to predict."""

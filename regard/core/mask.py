@@ -127,22 +127,28 @@ class Mask:
         return self._tables[key]
 
     def _table(self, causal: bool, window: int | None, explicit: bool) -> Tensor | None:
-        far = self.time if window is None else window
-        narrow = far < self.time
-        # pads that come last are out of a causal query's sight anyway
-        padded = self.valid is not None and not (causal and self.trailing)
-        if not (narrow or padded or (explicit and causal) or self.documents is not None):
+        narrow = window is not None and window < self.time
+        if not (narrow or (explicit and causal)) and self.by_distance(causal):
             return None
+        return self.allow(slice(None), slice(None), causal, window if narrow else None)
+
+    def by_distance(self, causal: bool) -> bool:
+        """Whether it is for their distance alone that one token may look at another or not."""
+        # pads that come last are out of a causal query's sight anyway
+        return self.documents is None and (self.valid is None or (causal and self.trailing))
+
+    def allow(self, queries: slice, keys: slice, causal: bool, window: int | None) -> Tensor:
+        """A part of the table: which of these keys each of these queries may look at."""
         index = torch.arange(self.time, device=self.device)
-        distance = index[:, None] - index[None, :]  # (queries, keys)
+        distance = index[queries, None] - index[None, keys]  # (queries, keys)
         allowed = distance >= 0 if causal else torch.ones_like(distance, dtype=torch.bool)
-        if narrow:
-            allowed = allowed & (distance.abs() < far)
+        if window is not None:
+            allowed = allowed & (distance.abs() < window)
         allowed = allowed[None, None]
         if self.documents is not None:
-            allowed = allowed & (self.documents[:, None, :, None] == self.documents[:, None, None, :])
-        if padded and self.valid is not None:
-            allowed = allowed & self.valid[:, None, None, :]
+            allowed = allowed & (self.documents[:, None, queries, None] == self.documents[:, None, None, keys])
+        if self.valid is not None and not (causal and self.trailing):
+            allowed = allowed & self.valid[:, None, None, keys]
         return allowed
 
     def reach(self, slots: int) -> Tensor | None:

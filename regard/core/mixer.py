@@ -31,6 +31,7 @@ class Part(nn.Module):
     anew: ClassVar[tuple[str, ...]] = ()  # of a head: what every run learns by itself, whatever model it goes on from
     recalls: bool = False  # True: it looks at a memory, so its weights are an alignment
     encloses: ClassVar[bool] = False  # True: what the parts inside it report goes by its own names
+    drifts: bool = False  # True: what it says of earlier positions changes as a sequence grows, so it is read whole
     path: str = "part"
 
     def reset(self) -> None:

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.core.lazy import lazy
 from regard.core.mask import Mask
 from regard.core.state import State
 
@@ -24,10 +25,15 @@ class Seen:
     """What a chunk's queries can look at: tensors (rows, …, keys, size), and which keys each query may see."""
 
     tensors: tuple[Tensor, ...]
-    allowed: Tensor | None  # (1 or rows, 1, queries, keys), None: all
+    allow: Callable[[], Tensor | None]  # makes `allowed`: who reads a whole sequence doesn't ask, and it isn't small
     positions: Callable[[], Tensor]  # of the keys: (1 or rows, keys), below 0 where there is none
     label: Hashable  # equal where the keys stand at equal positions, within one call
     ring: bool = False  # the keys don't stand in the order of their positions
+
+    @lazy
+    def allowed(self) -> Tensor | None:
+        """(1 or rows, 1, queries, keys), None: all."""
+        return self.allow()
 
 
 @dataclass
@@ -69,7 +75,7 @@ class Slots(State):
             self._grow(total + 1)  # one more: pads are written to the last slot, which nobody looks at
             self._scatter(chunk, mask, mask.positions)
         kept = tuple(tensor[..., :total, :] for tensor in self.tensors)
-        return Seen(kept, mask.reach(total), lambda: torch.arange(total, device=mask.device)[None], total)
+        return Seen(kept, partial(mask.reach, total), lambda: torch.arange(total, device=mask.device)[None], total)
 
     def _wrap(self, chunk: tuple[Tensor, ...], mask: Mask) -> Seen:
         window = self.window
@@ -81,7 +87,7 @@ class Slots(State):
                 old.narrow(-2, mask.past % window, 1).copy_(new)
             kept = tuple(tensor[..., :window, :] for tensor in self.tensors)
             positions = partial(self._held, mask.total, window, window, mask.device)
-            return Seen(kept, None, positions, ("ring", window), ring=True)
+            return Seen(kept, lambda: None, positions, ("ring", window), ring=True)
         held = min(self.length, window)
         pairs = zip(self.tensors, chunk, strict=True)
         joined = tuple(torch.cat((old[..., :held, :], new), -2) for old, new in pairs)
@@ -89,13 +95,16 @@ class Slots(State):
         mine = mask.positions if mask.valid is None else mask.positions.masked_fill(~mask.valid, -1)
         rows = max(before.shape[0], mine.shape[0])
         keys = torch.cat((before.expand(rows, -1), mine.expand(rows, -1)), 1)
-        ahead = mask.positions[:, :, None] - keys[:, None, :]  # (1 or rows, queries, keys)
-        allowed = (keys >= 0)[:, None, :] & (ahead >= 0) & (ahead < window)
+
+        def allow() -> Tensor:
+            ahead = mask.positions[:, :, None] - keys[:, None, :]  # (1 or rows, queries, keys)
+            return ((keys >= 0)[:, None, :] & (ahead >= 0) & (ahead < window))[:, None]
+
         self._grow(window + 1)
         ends = mask.total if mask.ends is None else mask.ends[:, None]
         lasting = mask.positions >= ends - window  # the rest is out of every later query's sight
         self._scatter(chunk, mask, torch.where(lasting, mask.positions % window, self.tensors[0].shape[-2] - 1))
-        return Seen(joined, allowed[:, None], lambda: keys, ("ring", window), ring=True)
+        return Seen(joined, allow, lambda: keys, ("ring", window), ring=True)
 
     @staticmethod
     def _held(past: int | Tensor, slots: int, window: int, device: torch.device | str | None) -> Tensor:

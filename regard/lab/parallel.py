@@ -2,8 +2,8 @@
 
 What handles all positions together has the same to do, and takes the same time. A loop over positions does fewer things
 in each of more steps, each waiting for the last one, so the machine is used worse and worse; how much worse depends on
-the kernel. Some have more to do in longer sequences, whatever the batch: attention compares all pairs (with a window
-too, as ours computes all pairs and hides some), and S4D makes a kernel as long as the sequence. Their times grow for
+the kernel. Some have more to do in longer sequences, whatever the batch: attention compares all pairs (unless it has
+a window, whose pairs are as many as positions), and S4D makes a kernel as long as the sequence. Their times grow for
 that reason.
 
 `waits %` is the longest chain of operations that wait for each other (`apparatus/graph.py`) as a share of what the

@@ -3,8 +3,8 @@
 One sequence, one layer, a small width: so that what grows with length shows, and not what grows with width. Memory of
 training is measured as the bytes that autograd keeps for the backward pass, weights and inputs aside, each storage
 counted once; that of generation as the bytes of the state. Attention's fused kernel never keeps the matrix of all
-pairs, so its time is quadratic and its memory isn't. A window hides pairs from the same kernel by a table of all pairs,
-which is kept: it saves memory and time in generation, and neither in training.
+pairs, so its time is quadratic and its memory isn't. A window that is much shorter than the sequence is attended block
+by block, so time and memory grow as the sequence does; in a short one it hides pairs by a table of all of them.
 
 Exponents are fitted to the four longest lengths that were measured: with three, what still fits a cache decides too
 much. Who takes too long for one length isn't asked for the next, and neither is who would need too much memory.

@@ -2,10 +2,10 @@
 
 Grouped and multi-query heads (Shazeer 2019, Ainslie et al. 2023), sliding windows (Beltagy et al. 2020), rotary,
 ALiBi or T5 positions; soft weights, or hard ones (Xu et al. 2015); a learned temperature, and positions that don't look
-at themselves (Lee et al. 2021). Nobody watching: torch's fused kernel. Somebody watching, or hard weights: the same
-softmax, in the open.
+at themselves (Lee et al. 2021). Nobody watching: torch's fused kernel, and block by block where a window is much
+shorter than the sequence. Somebody watching, or hard weights: the same softmax of all pairs, in the open.
 
-Cost: time O(n²) for a whole sequence, windowed or not, and O(n) or O(window) a step; state O(n), or O(window).
+Cost: time O(n²) for a whole sequence, or O(n · window), and O(n) or O(window) a step; state O(n), or O(window).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from regard.core.spec import Positive, Rate, Size, build_optional, divides
 from regard.core.state import Shared, State
 from regard.core.view import View
 from regard.errors import SpecError
+from regard.parts.band import Span, choose_block, cut_band, is_worth_it, make_tables, take
 from regard.parts.position import Position
 from regard.parts.score import weigh
 
@@ -159,13 +160,15 @@ class MultiHeadAttention(Mixer):
         # a first chunk without pads is a whole sequence, so the kernel's causal flag serves there too
         whole = state is None or (state.length == 0 and mask.valid is None)
         seen = state.extend((key, value), mask) if isinstance(state, Slots) else None
-        if whole or seen is None:
+        if (whole or seen is None) and see is None and self.is_near(mask.time):
+            y = self.attend_near(query, key, value, view)
+        elif whole or seen is None:
             index = torch.arange(mask.time, device=x.device)[None]
             bias = self.bias(view, index, lambda: index, "chunk")
             explicit = bias is not None or see is not None or spec.hard
             allowed = mask.table(spec.causal, spec.window, explicit=explicit)
             if not spec.itself:
-                allowed = view.once(("others", spec.window), lambda: look_away(allowed, index))
+                allowed = view.once(("others", spec.window), lambda: look_away(allowed, index, index))
             y = self.attend(query, key, value, allowed, bias, spec.causal and allowed is None, see)
         else:
             bias = self.bias(view, view.positions, seen.positions, seen.label)
@@ -174,6 +177,41 @@ class MultiHeadAttention(Mixer):
                 see = report_by_position(see, seen.positions(), mask.total)
             y = self.attend(query, keys, values, seen.allowed, bias, False, see)
         return self.output(view.see(self.path, "context", y).transpose(1, 2).flatten(2))
+
+    def is_near(self, time: int) -> bool:
+        """Whether the window is so much shorter than a whole sequence that blocks are worth their while."""
+        spec = self.spec
+        # one compiled or exported graph serves all lengths, and so has no loop over as many blocks as there are
+        if spec.window is None or spec.hard or torch.compiler.is_compiling():
+            return False
+        return is_worth_it(time, spec.window, spec.causal)
+
+    def attend_near(self, query: Tensor, key: Tensor, value: Tensor, view: View) -> Tensor:
+        """Within the window, block by block: what all pairs behind a table would give, for the price of the window."""
+        mask, spec = view.mask, self.spec
+        assert spec.window is not None
+        window, block = spec.window, choose_block(spec.window)
+        spans = cut_band(mask.time, window, spec.causal, block)
+
+        def allow(span: Span) -> Tensor:
+            allowed = mask.allow(span.queries, span.keys, spec.causal, window)
+            return allowed if spec.itself else look_away(allowed, *span.places(query.device))
+
+        def bend(span: Span) -> Tensor | None:
+            queries, keys = span.places(query.device)
+            return self.bias(view, queries, lambda: keys, ("band", span.shape))
+
+        tables = view.once(
+            ("band", window, spec.causal, spec.itself, query.dtype),
+            lambda: make_tables(spans, mask.by_distance(spec.causal), allow, query.dtype),
+        )
+        seen = []
+        for span, table, asking in zip(spans, tables, query.split(block, 2), strict=True):
+            near, key = take(key, span.keys)
+            held, value = take(value, span.keys)
+            bias = bend(span)
+            seen.append(self.attend(asking, near, held, None, table if bias is None else table + bias, False, None))
+        return torch.cat(seen, 2)
 
     def bias(self, view: View, queries: Tensor, keys: Callable[[], Tensor], label: Hashable) -> Tensor | None:
         """What positions add to the scores, this layer's own and the stack's; computed once a call for equal keys."""
@@ -259,9 +297,9 @@ class MultiHeadAttention(Mixer):
         )
 
 
-def look_away(allowed: Tensor | None, index: Tensor) -> Tensor:
+def look_away(allowed: Tensor | None, queries: Tensor, keys: Tensor) -> Tensor:
     """Who may look at whom, but nobody at itself who has another to look at: (1 or rows, 1, queries, keys)."""
-    itself = index[0, :, None] == index  # (queries, keys)
+    itself = queries[0, :, None] == keys  # (queries, keys)
     others = ~itself[None, None] if allowed is None else allowed & ~itself
     return others | (itself & ~others.any(-1, keepdim=True))
 

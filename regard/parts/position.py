@@ -99,7 +99,10 @@ class Position(Part):
         return x
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor | None:
-        """What to add to the scores, from positions (1 or rows, queries) and (1 or rows, keys)."""
+        """What to add to the scores, from positions (1 or rows, queries) and (1 or rows, keys).
+
+        It is a matter of their distance alone, so that blocks of a long sequence can share it.
+        """
         return None
 
 
@@ -112,6 +115,7 @@ class ScalingSpec(Spec):
         "factor": "The context becomes this many times as long.",
         "context": "The model was trained on this many positions.",
     }
+    drifts: ClassVar[bool] = False  # True: the angles of all positions depend on how many there are
 
     def frequencies(self, size: int, base: float, length: int) -> Tensor:
         raise NotImplementedError
@@ -139,6 +143,7 @@ class DynamicScaling(ScalingSpec):
     """
 
     kind: Literal["dynamic"] = "dynamic"
+    drifts: ClassVar[bool] = True
     factor: Positive
     context: Size
 
@@ -237,6 +242,7 @@ class RotaryPositions(Position):
         super().__init__()
         self.spec, self.size = spec, size
         self.key = (spec, size)
+        self.drifts = spec.scaling is not None and spec.scaling.drifts
 
     def rotate(self, x: Tensor, view: View) -> Tensor:
         cos, sin = (angle.to(x.dtype) for angle in view.once(self.key, lambda: self.angles(view)))

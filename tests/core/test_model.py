@@ -12,7 +12,8 @@ from torch import Tensor
 from regard.core.block import BlockSpec
 from regard.core.factors import Factors
 from regard.core.inputs import Inputs
-from regard.core.model import Model, ModelSpec
+from regard.core.model import CHUNK, Model, ModelSpec
+from regard.core.padding import Side
 from regard.core.probe import Edit, Record
 from regard.core.stack import StackSpec
 from regard.core.view import View
@@ -24,6 +25,7 @@ from regard.parts.embedding import Tokens
 from regard.parts.feedforward import FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Xavier
+from tests.largest import Largest
 
 
 def language_model(*mixers: Any, bias: Any = None) -> Model:
@@ -379,3 +381,73 @@ def test_positions_that_cannot_be_computed_are_refused(position: dict[str, Any])
 def test_sizes_beyond_any_machine_are_refused() -> None:
     with pytest.raises(SpecError, match="no machine"):
         preset("mixtral-8x7b", experts=2**24, hidden=2**24, width=2**24, heads=1, kv_heads=1).build()
+
+
+DYNAMIC = {"factor": 2.0, "context": 64}
+LONG = {
+    "attention": language_model(attention(position="rotary"), attention(position="alibi")),
+    "windows": language_model(attention(window=5, position="rotary"), attention(window=600)),
+    "recurrence": language_model(Recurrent(cell="gru")),
+    # past its context the angles of all positions depend on how many there are
+    "drifting": language_model(attention(position={"kind": "rotary", "scaling": {"kind": "dynamic", **DYNAMIC}})),
+}
+
+
+def draw_rows(*lengths: int) -> list[list[int]]:
+    return [torch.randint(9, (n,), generator=torch.Generator().manual_seed(n)).tolist() for n in lengths]
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("name", LONG)
+@torch.no_grad()
+def test_long_rows_are_read_in_chunks_as_each_would_be_whole(name: str, side: Side) -> None:
+    """One ends in the first chunk, one with the second, and one in the third."""
+    model, rows = LONG[name], draw_rows(3, 2 * CHUNK, 2 * CHUNK + 7)
+    if name == "drifting":
+        rows = rows[-1:]  # how many there are is asked of all rows together
+    given = Inputs.pad(rows, 0, side)
+    state = model.start(len(rows))
+    said = [model.step(given, state), model.step(torch.ones(len(rows), dtype=torch.long), state)]
+    for number, row in enumerate(rows):
+        alone = model(torch.tensor([[*row, 1]]))
+        torch.testing.assert_close(said[0][number], model(torch.tensor([row]))[0, -1], atol=1e-4, rtol=0)
+        if name != "drifting":  # the rest of it stands as it was turned before
+            torch.testing.assert_close(said[1][number], alone[0, -1], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(("name", "growth"), [("recurrence", 1.0), ("windows", 1.0), ("attention", 2.0)])
+@torch.no_grad()
+def test_chunks_of_a_long_prompt_take_no_more_room_than_one(name: str, growth: float) -> None:
+    """Beside what is remembered and, of attention, a table of one chunk by all positions."""
+    model, found = LONG[name], list[int]()
+    for time in (4 * CHUNK, 8 * CHUNK):
+        state = model.start(1, room=time)
+        with Largest() as largest:
+            model.step(torch.ones(1, time, dtype=torch.long), state)
+        found.append(largest.numbers)
+    assert found[1] <= growth * found[0]
+
+
+@torch.no_grad()
+def test_what_does_not_fit_the_positions_is_refused_before_the_state_moves() -> None:
+    model = preset("gpt2", width=8, heads=2, depth=1, vocabulary=9, context=CHUNK + 3).build().eval()
+    state = model.start(1)
+    with pytest.raises(InputError, match=f"{CHUNK + 4} positions"):
+        model.step(torch.ones(1, CHUNK + 4, dtype=torch.long), state)
+    assert state.length == 0
+
+
+@torch.no_grad()
+def test_a_hole_between_two_chunks_is_refused() -> None:
+    model, valid = LONG["recurrence"], torch.ones(1, 2 * CHUNK, dtype=torch.bool)
+    valid[:, CHUNK - 1 : CHUNK + 1] = False
+    with pytest.raises(InputError, match="holes"):
+        model.step(torch.ones(1, 2 * CHUNK, dtype=torch.long), model.start(1), valid=valid)
+
+
+@torch.no_grad()
+def test_who_watches_a_step_sees_a_long_prompt_in_one_piece() -> None:
+    model, look, tokens = LONG["recurrence"], Record("decoder.features"), torch.ones(1, CHUNK + 1, dtype=torch.long)
+    seen = model.step(tokens, model.start(1), probe=look)
+    assert [piece.shape[1] for piece in look.pieces["decoder.features"]] == [CHUNK + 1]
+    torch.testing.assert_close(model.step(tokens, model.start(1)), seen)

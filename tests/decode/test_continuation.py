@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from regard.core.inputs import Inputs
-from regard.core.model import Model
+from regard.core.model import CHUNK, Model
 from regard.errors import InputError
 from regard.models import preset
+from tests.largest import Largest
 
 SIZES = {"width": 32, "depth": 2, "heads": 2, "vocabulary": 50}
 
@@ -35,6 +36,26 @@ def test_rows_of_any_lengths_go_on_as_each_would_alone(kind: str) -> None:
     rows = [[5], [6, 7, 8, 9], [10, 11]]
     found = model.generate(Inputs.pad(rows, 0), max_tokens=6)
     assert found == [write_slowly(model, row, 6) for row in rows]
+
+
+@pytest.mark.parametrize("kind", ["mistral-7b", "lstm"])
+def test_prompts_longer_than_a_chunk_go_on_as_each_would_alone(kind: str) -> None:
+    model = build(kind, **({"window": 40, "kv_heads": 1, "hidden": 32} if kind == "mistral-7b" else {}))
+    luck = torch.Generator().manual_seed(3)
+    rows = [torch.randint(50, (length,), generator=luck).tolist() for length in (2, CHUNK, 2 * CHUNK + 9)]
+    found = model.generate(Inputs.pad(rows, 0), max_tokens=3)
+    assert found == [write_slowly(model, row, 3) for row in rows]
+    alone = [model.generate(torch.tensor([row]), max_tokens=3)[0] for row in rows]
+    assert found == alone
+
+
+def test_a_long_prompt_takes_no_more_room_than_a_chunk() -> None:
+    model, found = build("mistral-7b", window=40, kv_heads=1, hidden=32), list[int]()
+    for time in (3 * CHUNK, 6 * CHUNK):
+        with Largest() as largest:
+            model.generate(torch.ones(1, time, dtype=torch.long), max_tokens=2)
+        found.append(largest.numbers)
+    assert found[0] == found[1]
 
 
 def test_padding_on_the_left_is_the_same() -> None:

@@ -26,8 +26,8 @@ from regard.errors import InputError
 MOVES = {
     "AccumulateGrad", "Alias", "AsStrided", "Cat", "Clone", "ConstantPadNd", "Copy", "CopySlices", "Expand", "Flip",
     "Gather", "Index", "IndexSelect", "Permute", "Real", "Repeat", "Reshape", "ReshapeAlias", "Roll", "Select", "Slice",
-    "Split", "SplitWithSizes", "Squeeze", "Stack", "T", "ToCopy", "Transpose", "Unbind", "UnsafeSplit", "UnsafeView",
-    "Unsqueeze", "View", "ViewAsComplex", "ViewAsReal",
+    "Split", "SplitWithSizes", "Squeeze", "Stack", "T", "Take", "ToCopy", "Transpose", "Unbind", "UnsafeSplit",
+    "UnsafeView", "Unsqueeze", "View", "ViewAsComplex", "ViewAsReal",
 }  # fmt: skip
 Place = tuple[Node, int]  # an output of a node
 
