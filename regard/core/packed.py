@@ -14,7 +14,9 @@ The kernels are torch's own (FBGEMM, oneDNN), and pack for the instructions of t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
@@ -22,24 +24,38 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.dense import Dense, Lookup
-from regard.errors import SpecError
+from regard.errors import CheckpointError, InputError, SpecError
 
 Precision = Literal["fp32", "fp16", "bf16", "int8", "int4"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 SMALL = 2**14  # a matrix with fewer numbers isn't packed: it saves nothing, and often makes a choice
 GROUP = 32  # weights that share a scale and a zero, in 4 bits
+ALIGNED = 64  # bytes: the last digits of a product depend on where its matrix begins, so that is the same for all
 TILE = 16  # torch's kernel for 4 bits wants this many outputs at a time
 OUTPUT: tuple[Any, ...] = (None, 1.0, 0, torch.float32, "none", [], "")  # of oneDNN's product: as it is
 
 
 class Product(nn.Module):
-    """A matrix of weights, packed, and how rows are multiplied by it."""
+    """A matrix of weights, packed, and how rows are multiplied by it.
+
+    Its buffers are plain: numbers in fewer bits, output by output, and their scales. They are all that a file keeps,
+    and the same on every machine. What a kernel reads (`packed`) is made of them when the first row comes.
+    """
 
     bits: ClassVar[int]
+    plain: Tensor
 
     def __init__(self, weight: Tensor) -> None:
+        """`weight`: (outputs, inputs). One without memory draws the buffers without memory too, to be filled later."""
         super().__init__()
+        self.outputs, self.inputs = weight.shape
         self.count = weight.numel()  # of the weights that it stands for
+        for name, tensor in self.quantise(weight).items():
+            self.register_buffer(name, tensor)
+
+    def quantise(self, weight: Tensor) -> dict[str, Tensor]:
+        """The buffers, from whole weights."""
+        raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
         """x Wᵀ: (rows, inputs) to (rows, outputs), in single precision."""
@@ -55,14 +71,15 @@ class HalfProduct(Product):
 
     bits = 16
 
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__(weight)
+    def quantise(self, weight: Tensor) -> dict[str, Tensor]:
         largest = torch.finfo(torch.float16).max
-        if float(weight.abs().max()) > largest:
+        if not weight.is_meta and float(weight.abs().max()) > largest:
             raise SpecError(f"precision fp16: a weight is larger than {largest:.0f}, the largest of them", "bf16")
-        self.register_buffer("plain", weight.half())
-        self.packed = torch.ops.quantized.linear_prepack_fp16(weight.float(), None)
-        self.plain: Tensor
+        return {"plain": weight.half()}
+
+    @cached_property
+    def packed(self) -> Any:
+        return torch.ops.quantized.linear_prepack_fp16(self.plain.float(), None)
 
     def forward(self, x: Tensor) -> Tensor:
         found: Tensor = torch.ops.quantized.linear_dynamic_fp16(x.float(), self.packed)
@@ -77,10 +94,8 @@ class BrainProduct(Product):
 
     bits = 16
 
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__(weight)
-        self.register_buffer("plain", weight.bfloat16())
-        self.plain: Tensor
+    def quantise(self, weight: Tensor) -> dict[str, Tensor]:
+        return {"plain": weight.bfloat16()}
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x.bfloat16(), self.plain).float()
@@ -93,18 +108,21 @@ class ByteProduct(Product):
     """8 bits: w ≈ q · scale for each output, x ≈ p · size for each row, and x Wᵀ ≈ (p qᵀ) · scale · size."""
 
     bits = 8
+    scale: Tensor  # (outputs,)
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__(weight)
+        self.levels = count_levels()
+        self.zeros = torch.zeros(self.outputs, dtype=torch.long)
+
+    def quantise(self, weight: Tensor) -> dict[str, Tensor]:
         weight = weight.float()
         scale = weight.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny * 127) / 127
-        self.register_buffer("plain", (weight / scale[:, None]).round().to(torch.int8))
-        self.register_buffer("scale", scale)
-        self.plain: Tensor
-        self.scale: Tensor
-        self.levels = count_levels()
-        self.zeros = torch.zeros(len(weight), dtype=torch.long)
-        self.packed = torch.ops.onednn.qlinear_prepack(self.plain, None)
+        return {"plain": (weight / scale[:, None]).round().to(torch.int8), "scale": scale}
+
+    @cached_property
+    def packed(self) -> Any:
+        return torch.ops.onednn.qlinear_prepack(self.plain, None)
 
     def forward(self, x: Tensor) -> Tensor:
         size = x.abs().amax(1, keepdim=True).float().clamp_min_(torch.finfo(torch.float32).tiny * 127).div_(self.levels)
@@ -124,10 +142,9 @@ class NibbleProduct(Product):
     """4 bits: w ≈ (q - 8) · scale + zero, for each group of weights of an output."""
 
     bits = 4
+    scale: Tensor  # (groups, outputs, 2): the scale and the zero, as the kernel has them
 
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__(weight)
-        self.outputs, self.inputs = weight.shape
+    def quantise(self, weight: Tensor) -> dict[str, Tensor]:
         spare = -self.outputs % TILE, -self.inputs % GROUP
         groups = F.pad(weight.float(), (0, spare[1], 0, spare[0])).unflatten(1, (-1, GROUP))
         low, high = groups.aminmax(dim=-1)  # (outputs, groups)
@@ -135,11 +152,12 @@ class NibbleProduct(Product):
         # what is multiplied is bf16, so the weights are rounded to what that can say
         scale, zero = scale.bfloat16(), (low + 8 * scale).bfloat16()
         codes = ((groups - zero[..., None]) / scale[..., None] + 8).round().clamp_(0, 15).int().flatten(1)
-        self.register_buffer("plain", (codes[:, ::2] << 4 | codes[:, 1::2]).to(torch.uint8))
-        self.register_buffer("scale", torch.stack((scale.T, zero.T), -1).contiguous())  # (groups, outputs, 2)
-        self.plain: Tensor
-        self.scale: Tensor
-        self.packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+        plain = (codes[:, ::2] << 4 | codes[:, 1::2]).to(torch.uint8)  # two in a byte
+        return {"plain": plain, "scale": torch.stack((scale.T, zero.T), -1).contiguous()}
+
+    @cached_property
+    def packed(self) -> Any:
+        return torch.ops.aten._convert_weight_to_int4pack_for_cpu(spread_nibbles(self.plain).int(), 1)
 
     def forward(self, x: Tensor) -> Tensor:
         rows = F.pad(x.bfloat16(), (0, -self.inputs % GROUP))
@@ -149,10 +167,14 @@ class NibbleProduct(Product):
     def unpack(self, rows: Tensor | None = None) -> Tensor:
         plain = self.plain[: self.outputs] if rows is None else self.plain[rows]
         scale = self.scale.transpose(0, 1)[: self.outputs] if rows is None else self.scale.transpose(0, 1)[rows]
-        codes = torch.stack((plain >> 4, plain & 15), -1).flatten(-2)  # (…, inputs)
-        groups = codes.unflatten(-1, (-1, GROUP)).float()
+        groups = spread_nibbles(plain).unflatten(-1, (-1, GROUP)).float()
         found = (groups - 8) * scale[..., 0, None].float() + scale[..., 1, None].float()
         return found.flatten(-2)[..., : self.inputs]
+
+
+def spread_nibbles(plain: Tensor) -> Tensor:
+    """Two numbers of 4 bits from each byte: (…, bytes) to (…, inputs)."""
+    return torch.stack((plain >> 4, plain & 15), -1).flatten(-2)
 
 
 PRODUCTS: dict[Precision, type[Product]] = {
@@ -192,6 +214,13 @@ class PackedDense(nn.Module):
     def matrix(self) -> Tensor:
         return self.product.unpack()
 
+    def unpack(self, dtype: torch.dtype) -> Dense:
+        """The same with whole weights."""
+        whole = Dense(self.in_features, self.out_features, bias=False, device="meta")
+        whole.weight = nn.Parameter(self.matrix().to(dtype), requires_grad=False)
+        whole.bias = self.bias
+        return whole
+
 
 class PackedLookup(nn.Module):
     """What `Lookup` does, with packed vectors."""
@@ -210,9 +239,19 @@ class PackedLookup(nn.Module):
     def matrix(self) -> Tensor:
         return self.product.unpack()
 
+    def unpack(self, dtype: torch.dtype) -> Lookup:
+        """The same with whole vectors."""
+        whole = Lookup(self.num_embeddings, self.embedding_dim, device="meta")
+        whole.weight = nn.Parameter(self.matrix().to(dtype), requires_grad=False)
+        return whole
+
 
 def multiply(product: Product, x: Tensor, bias: Tensor | None) -> Tensor:
     """x Wᵀ + b for rows of any number of dimensions, in the type of x."""
+    if (
+        x.requires_grad and torch.is_grad_enabled()
+    ):  # what rounds has no gradient, and autograd would go round it and give a wrong one
+        raise InputError("packed weights have no gradients", "precision fp32")
     found: Tensor = product(x.reshape(-1, x.shape[-1]))
     if bias is not None:
         found += bias
@@ -261,17 +300,50 @@ def pack_model(model: nn.Module, precision: Precision) -> PackedShare:
     device = next(model.parameters()).device
     if device.type != "cpu":
         raise SpecError(f"precision {precision}: weights are packed for CPUs, and this model is on {device}", "fp32")
-    product = PRODUCTS[precision]
     found = list_packable(model)
-    packed: dict[nn.Module, nn.Module] = {
-        module: PackedDense(module, product) if isinstance(module, Dense) else PackedLookup(module, product)
-        for module in found
-    }
     saved = sum(module.weight.numel() for module in found)
+    exchange(model, {module: pack_part(module, precision) for module in found})
+    for weight in model.parameters():
+        weight.requires_grad_(False)
+        if weight.data_ptr() % ALIGNED:  # as a file may have it
+            weight.data = weight.data.clone()
+    return PackedShare(precision, saved, total - saved)
+
+
+def pack_part(part: Dense | Lookup, precision: Precision) -> PackedDense | PackedLookup:
+    """A matrix or a table, packed."""
+    product = PRODUCTS[precision]
+    return PackedDense(part, product) if isinstance(part, Dense) else PackedLookup(part, product)
+
+
+def unpack_model(model: nn.Module) -> None:
+    """Turn packed weights into whole ones where they stand: the numbers that they count as, not those from before."""
+    dtype = next((weight.dtype for weight in model.parameters()), torch.float32)
+    found = [module for module in model.modules() if isinstance(module, PackedDense | PackedLookup)]
+    exchange(model, {module: module.unpack(dtype) for module in found})
+
+
+def exchange(model: nn.Module, others: Mapping[nn.Module, nn.Module]) -> None:
+    """Put other modules into the place of some, for all who hold them."""
     for holder in list(model.modules()):
         # a table that is looked up and not owned stands among the plain attributes
         for place in (holder._modules, holder.__dict__):
             for name, part in list(place.items()):
-                if isinstance(part, nn.Module) and part in packed:
-                    place[name] = packed[part]
-    return PackedShare(precision, saved, total - saved)
+                if isinstance(part, nn.Module) and part in others:
+                    place[name] = others[part]
+
+
+def insist_on_whole(model: nn.Module, noun: str, done: str) -> None:
+    """Refuse packed weights where only whole ones will do; `done`: what was to be done with them."""
+    precision = find_precision(model)
+    if precision != "fp32":
+        raise CheckpointError(
+            f"{noun}: its weights are {precision}, rounded for use, and can't be {done}",
+            "the run that it was made from",
+        )
+
+
+def find_precision(model: nn.Module) -> Precision:
+    """What a model's weights are packed to."""
+    kinds = {type(module) for module in model.modules() if isinstance(module, Product)}
+    return next((name for name, product in PRODUCTS.items() if product in kinds), "fp32")

@@ -19,7 +19,16 @@ from torch import nn
 
 from regard.core.dense import Dense
 from regard.core.hint import suggest
-from regard.core.packed import PRECISIONS, PRODUCTS, PackedShare, Precision, list_packable, pack_model
+from regard.core.packed import (
+    PRECISIONS,
+    PRODUCTS,
+    PackedShare,
+    Precision,
+    find_precision,
+    list_packable,
+    pack_model,
+    unpack_model,
+)
 from regard.errors import RegardError, SpecError, warn
 from regard.host.files import replace
 from regard.host.machine import describe_machine
@@ -44,23 +53,41 @@ class PrecisionChoice:
         return f"precision {self.precision}: all matrices on {ROWS} rows take {told}"
 
 
-def use_precision(model: nn.Module, wish: str, noun: str) -> PackedShare | None:
-    """Bring a model to a precision where it stands; None: it is in single precision, as it was."""
-    if wish not in (*PRECISIONS, "auto"):
+def use_precision(model: nn.Module, wish: str | None, noun: str) -> PackedShare | None:
+    """Bring a model to a precision where it stands, or leave it in its own (None); what was packed, if anything was."""
+    if wish not in (None, *PRECISIONS, "auto"):
         raise SpecError(f"--precision {wish}: unknown{suggest(wish, (*PRECISIONS, 'auto'))}")
+    kept = find_precision(model)
+    if kept != "fp32":
+        keep_precision(model, kept, wish, noun)
+        return None
     if wish == "auto":
         if next(model.parameters()).device.type != "cpu":
             return None
         choice = recall_choice(noun, model) or keep_choice(noun, model, choose_precision(model))
         warn(str(choice))
         wish = choice.precision
-    precision = next(name for name in PRECISIONS if name == wish)
+    precision: Precision = next((name for name in PRECISIONS if name == wish), "fp32")
     if precision == "fp32":
         return None
     packed = pack_model(model, precision)
     if packed.share < LITTLE:
         warn(f"precision {precision}: {packed.share:.0%} of the weights are packed; small and recurrent ones aren't")
     return packed
+
+
+def keep_precision(model: nn.Module, kept: Precision, wish: str | None, noun: str) -> None:
+    """Use weights that were packed before as they are, or as whole numbers; to round twice would be neither."""
+    if wish == "fp32":
+        warn(f"{noun} holds {kept}: fp32 computes with those numbers, not with those from before they were rounded")
+        unpack_model(model)
+        return
+    if wish not in (None, "auto", kept):
+        raise SpecError(
+            f"--precision {wish}: {noun} holds {kept}", f"--precision {kept} or fp32, or the run that it was made from"
+        )
+    if (where := next(model.parameters()).device.type) != "cpu":
+        raise SpecError(f"{noun} holds {kept}, which is for CPUs, and this model is on {where}", "--precision fp32")
 
 
 def choose_precision(model: nn.Module) -> PrecisionChoice:
