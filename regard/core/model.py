@@ -175,10 +175,7 @@ class Model(Visible):
         return regard.save(self, folder)
 
     def export(self, place: str | Path, to: str | None = None, precision: str | None = None) -> list[Path]:
-        """Write the model for others: Hugging Face layout, or another export target; the files.
-
-        `precision`: what the weights are packed to, in this house's own format.
-        """
+        """Write the model for others: Hugging Face layout, another target, or packed, in our own; the files."""
         import regard
 
         return regard.export(self, place, to, precision)

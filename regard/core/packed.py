@@ -30,7 +30,7 @@ Precision = Literal["fp32", "fp16", "bf16", "int8", "int4"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 SMALL = 2**14  # a matrix with fewer numbers isn't packed: it saves nothing, and often makes a choice
 GROUP = 32  # weights that share a scale and a zero, in 4 bits
-ALIGNED = 64  # bytes: the last digits of a product depend on where its matrix begins, so that is the same for all
+ALIGNED = 64  # bytes, as torch aligns
 TILE = 16  # torch's kernel for 4 bits wants this many outputs at a time
 OUTPUT: tuple[Any, ...] = (None, 1.0, 0, torch.float32, "none", [], "")  # of oneDNN's product: as it is
 
@@ -51,7 +51,7 @@ class Product(nn.Module):
         self.outputs, self.inputs = weight.shape
         self.count = weight.numel()  # of the weights that it stands for
         for name, tensor in self.quantise(weight).items():
-            self.register_buffer(name, tensor)
+            self.register_buffer(name, straighten(tensor))
 
     def quantise(self, weight: Tensor) -> dict[str, Tensor]:
         """The buffers, from whole weights."""
@@ -153,7 +153,7 @@ class NibbleProduct(Product):
         scale, zero = scale.bfloat16(), (low + 8 * scale).bfloat16()
         codes = ((groups - zero[..., None]) / scale[..., None] + 8).round().clamp_(0, 15).int().flatten(1)
         plain = (codes[:, ::2] << 4 | codes[:, 1::2]).to(torch.uint8)  # two in a byte
-        return {"plain": plain, "scale": torch.stack((scale.T, zero.T), -1).contiguous()}
+        return {"plain": plain, "scale": torch.stack((scale.T, zero.T), -1)}
 
     @cached_property
     def packed(self) -> Any:
@@ -170,6 +170,16 @@ class NibbleProduct(Product):
         groups = spread_nibbles(plain).unflatten(-1, (-1, GROUP)).float()
         found = (groups - 8) * scale[..., 0, None].float() + scale[..., 1, None].float()
         return found.flatten(-2)[..., : self.inputs]
+
+
+def straighten(tensor: Tensor) -> Tensor:
+    """The same numbers row by row, from where torch would let them begin.
+
+    A matrix that came transposed is strided, and oneDNN packs other numbers than such a one holds. One that stands in a
+    file may begin anywhere, and then the last digits of a product are others.
+    """
+    tensor = tensor.contiguous()
+    return tensor.clone() if tensor.data_ptr() % ALIGNED else tensor
 
 
 def spread_nibbles(plain: Tensor) -> Tensor:
@@ -214,10 +224,10 @@ class PackedDense(nn.Module):
     def matrix(self) -> Tensor:
         return self.product.unpack()
 
-    def unpack(self, dtype: torch.dtype) -> Dense:
+    def unpack(self) -> Dense:
         """The same with whole weights."""
         whole = Dense(self.in_features, self.out_features, bias=False, device="meta")
-        whole.weight = nn.Parameter(self.matrix().to(dtype), requires_grad=False)
+        whole.weight = nn.Parameter(self.matrix(), requires_grad=False)
         whole.bias = self.bias
         return whole
 
@@ -239,10 +249,10 @@ class PackedLookup(nn.Module):
     def matrix(self) -> Tensor:
         return self.product.unpack()
 
-    def unpack(self, dtype: torch.dtype) -> Lookup:
+    def unpack(self) -> Lookup:
         """The same with whole vectors."""
         whole = Lookup(self.num_embeddings, self.embedding_dim, device="meta")
-        whole.weight = nn.Parameter(self.matrix().to(dtype), requires_grad=False)
+        whole.weight = nn.Parameter(self.matrix(), requires_grad=False)
         return whole
 
 
@@ -303,11 +313,17 @@ def pack_model(model: nn.Module, precision: Precision) -> PackedShare:
     found = list_packable(model)
     saved = sum(module.weight.numel() for module in found)
     exchange(model, {module: pack_part(module, precision) for module in found})
-    for weight in model.parameters():
+    for weight in (*model.parameters(), *list_whole_buffers(model)):
         weight.requires_grad_(False)
-        if weight.data_ptr() % ALIGNED:  # as a file may have it
-            weight.data = weight.data.clone()
+        # what is multiplied comes in single precision, so all else must be in it
+        weight.data = straighten(weight.data.float() if weight.is_floating_point() else weight.data)
     return PackedShare(precision, saved, total - saved)
+
+
+def list_whole_buffers(model: nn.Module) -> list[Tensor]:
+    """The buffers of a packed model that aren't its packed weights."""
+    parts = [module for module in model.modules() if not isinstance(module, Product)]
+    return [buffer for part in parts for buffer in part.buffers(recurse=False)]
 
 
 def pack_part(part: Dense | Lookup, precision: Precision) -> PackedDense | PackedLookup:
@@ -318,9 +334,8 @@ def pack_part(part: Dense | Lookup, precision: Precision) -> PackedDense | Packe
 
 def unpack_model(model: nn.Module) -> None:
     """Turn packed weights into whole ones where they stand: the numbers that they count as, not those from before."""
-    dtype = next((weight.dtype for weight in model.parameters()), torch.float32)
     found = [module for module in model.modules() if isinstance(module, PackedDense | PackedLookup)]
-    exchange(model, {module: module.unpack(dtype) for module in found})
+    exchange(model, {module: module.unpack() for module in found})
 
 
 def exchange(model: nn.Module, others: Mapping[nn.Module, nn.Module]) -> None:

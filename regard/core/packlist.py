@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-import torch
 from torch import Tensor, nn
 
 from regard.core.dense import Dense, Lookup
@@ -30,7 +29,6 @@ from regard.errors import CheckpointError
 
 FORMAT = 1
 NAME = "packed"  # of the file: packed.json
-TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,6 @@ class PackingList:
 
     precision: Precision
     matrices: Mapping[str, tuple[int, int]]  # the outputs and the inputs of each, by its name in the model
-    whole: torch.dtype = torch.float32  # the type of what isn't packed
 
     @classmethod
     def find(cls, model: nn.Module) -> PackingList | None:
@@ -48,12 +45,11 @@ class PackingList:
         if not parts:
             return None
         shapes = {name: (part.product.outputs, part.product.inputs) for name, part in parts.items()}
-        types = {weight.dtype for weight in model.parameters()}
-        return cls(find_precision(model), shapes, types.pop() if types else torch.float32)
+        return cls(find_precision(model), shapes)
 
     def to_fact(self) -> dict[str, Any]:
-        told = {"format_version": FORMAT, "precision": self.precision, "whole": str(self.whole).removeprefix("torch.")}
-        return told | {"matrices": {name: list(shape) for name, shape in self.matrices.items()}}
+        matrices = {name: list(shape) for name, shape in self.matrices.items()}
+        return {"format_version": FORMAT, "precision": self.precision, "matrices": matrices}
 
     @classmethod
     def of_fact(cls, fact: Mapping[str, Any], where: str) -> Self:
@@ -66,12 +62,9 @@ class PackingList:
         chosen = next((name for name in PRODUCTS if name == precision), None)
         if chosen is None:
             raise CheckpointError(f"{where}: precision is {precision!r:.40}, and must be one of {', '.join(PRODUCTS)}")
-        whole = TYPES.get(str(fact.get("whole")))
-        if whole is None:
-            raise CheckpointError(f"{where}: whole is {fact.get('whole')!r:.40}, and must be one of {', '.join(TYPES)}")
         if not isinstance(matrices, dict) or not all(map(_is_shape, matrices.values())):
             raise CheckpointError(f"{where}: matrices must be the outputs and inputs of each, by its name")
-        return cls(chosen, {name: (shape[0], shape[1]) for name, shape in matrices.items()}, whole)
+        return cls(chosen, {name: (shape[0], shape[1]) for name, shape in matrices.items()})
 
     def draw(self, model: nn.Module, where: str) -> None:
         """Give a model without memory packed matrices without memory, where this says so."""
@@ -88,7 +81,6 @@ class PackingList:
         exchange(model, others)
         for weight in model.parameters():
             weight.requires_grad_(False)
-            weight.data = weight.data.to(self.whole)
 
     def check_types(self, model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
         """Insist that numbers are of the types that they were written in: another would round, or mean others."""

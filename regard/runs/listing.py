@@ -104,6 +104,7 @@ def _read_run(folder: Path, row: RunRow) -> None:
         tree, row.state, row.model = {}, "imported", str(state["import"]["type"])
     elif (folder / MODEL).is_file():  # a model that was saved by itself
         tree, row.state, row.model = {}, "saved", _name(state.get("family"))
+        row.task = _name(state.get("task"))
     else:
         return  # it was never begun
     row.parameters = _count(folder, newest)
