@@ -14,17 +14,8 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
-from regard.core.dense import Dense, Lookup
-from regard.core.packed import (
-    PRODUCTS,
-    PackedDense,
-    PackedLookup,
-    Precision,
-    Product,
-    exchange,
-    find_precision,
-    pack_part,
-)
+from regard.core.packed import Packable, PackedDense, PackedLookup, exchange, find_precision, pack_part
+from regard.core.product import PRODUCTS, Precision, Product
 from regard.errors import CheckpointError
 
 FORMAT = 1
@@ -70,15 +61,19 @@ class PackingList:
         """Give a model without memory packed matrices without memory, where this says so."""
         parts = dict(model.named_modules())
         others: dict[nn.Module, nn.Module] = {}
-        for name, shape in self.matrices.items():
-            part = parts.get(name)
-            if not isinstance(part, Dense | Lookup):
-                raise CheckpointError(f"{where}: {name:.100}: the model has no such matrix")
-            if tuple(part.weight.shape) != shape:
-                own = tuple(part.weight.shape)
-                raise CheckpointError(f"{where}: {name}: shape {shape}, and the model's is {own}")
-            others[part] = pack_part(part, self.precision)
+        for name in self.matrices:
+            part = parts.get(name) or parts.get(name.rpartition(".")[0])  # recurrent layers hold several
+            if isinstance(part, Packable) and part not in others:
+                others[part] = pack_part(part, self.precision)
         exchange(model, others)
+        drawn = PackingList.find(model)
+        own = {} if drawn is None else drawn.matrices
+        for name in {**self.matrices, **own}:
+            told, there = self.matrices.get(name), own.get(name)
+            if there is None:
+                raise CheckpointError(f"{where}: {name:.100}: the model has no such matrix")
+            if told != there:
+                raise CheckpointError(f"{where}: {name}: shape {told}, and the model's is {there}")
         for weight in model.parameters():
             weight.requires_grad_(False)
 

@@ -19,16 +19,8 @@ from torch import nn
 
 from regard.core.dense import Dense
 from regard.core.hint import suggest
-from regard.core.packed import (
-    PRECISIONS,
-    PRODUCTS,
-    PackedShare,
-    Precision,
-    find_precision,
-    list_packable,
-    pack_model,
-    unpack_model,
-)
+from regard.core.packed import PackedShare, find_precision, list_matrices, pack_model, unpack_model
+from regard.core.product import PRECISIONS, PRODUCTS, Precision
 from regard.errors import RegardError, SpecError, warn
 from regard.host.files import replace
 from regard.host.machine import describe_machine
@@ -72,7 +64,7 @@ def use_precision(model: nn.Module, wish: str | None, noun: str) -> PackedShare 
         return None
     packed = pack_model(model, precision)
     if packed.share < LITTLE:
-        warn(f"precision {precision}: {packed.share:.0%} of the weights are packed; small and recurrent ones aren't")
+        warn(f"precision {precision}: {packed.share:.0%} of the weights are packed; small ones and experts aren't")
     return packed
 
 
@@ -93,7 +85,7 @@ def keep_precision(model: nn.Module, kept: Precision, wish: str | None, noun: st
 def choose_precision(model: nn.Module) -> PrecisionChoice:
     """Try all products of a step in each precision; one that can't be had here isn't chosen."""
     taken: dict[str, float] = {}
-    counts = Counter((module.weight.shape[0], module.weight.shape[1]) for module in list_packable(model))
+    counts = Counter((matrix.shape[0], matrix.shape[1]) for matrix in list_matrices(model))
     for precision in TRIED:
         try:
             taken[precision] = sum(count * time_product(*size, precision) for size, count in counts.items())
@@ -147,4 +139,4 @@ def keep_choice(noun: str, model: nn.Module, choice: PrecisionChoice) -> Precisi
 
 def list_sizes(model: nn.Module) -> list[list[int]]:
     """The shapes of what would be packed."""
-    return sorted(list(module.weight.shape) for module in list_packable(model))
+    return sorted(list(matrix.shape) for matrix in list_matrices(model))

@@ -11,19 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.dense import Dense, Lookup
-from regard.core.packed import (
-    GROUP,
-    PRECISIONS,
-    PRODUCTS,
-    ByteProduct,
-    PackedDense,
-    PackedLookup,
-    Precision,
-    count_levels,
-    find_precision,
-    pack_model,
-    unpack_model,
-)
+from regard.core.packed import PackedDense, PackedLookup, find_precision, pack_model, unpack_model
+from regard.core.product import GROUP, PRECISIONS, PRODUCTS, ByteProduct, Precision, count_levels
 from regard.errors import InputError, SpecError
 from regard.models import preset
 

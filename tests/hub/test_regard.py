@@ -162,6 +162,25 @@ def test_a_folder_of_others_is_packed_too(theirs: str, tmp_path: Path) -> None:
     assert told[0] == told[1]
 
 
+def test_a_recurrent_cell_is_kept_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    model = preset("bilstm", width=64, depth=1, vocabulary=300).build().eval()
+    model.save(tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr("regard.core.packed.LARGE", 0)  # so that a small one is packed
+        before = find_model(tmp_path / "whole", "int8")
+        before.save(tmp_path / "copy")
+    after = find_model(tmp_path / "copy")  # the file says what is packed, and not the size
+    assert torch.equal(score(before), score(after))
+    held = json.loads((tmp_path / "copy" / "checkpoints" / "step-0" / "packed.json").read_text())
+    gates = [name.rpartition(".")[2] for name in held["matrices"] if ".fused." in name]
+    assert sorted(gates) == ["hh_l0", "hh_l0_reverse", "ih_l0", "ih_l0_reverse"]
+    lost = next(name for name in held["matrices"] if name.endswith("hh_l0"))
+    rewrite(tmp_path / "copy", lambda _, told: told["matrices"].pop(lost))
+    with pytest.raises(CheckpointError, match=f"{lost}: shape None, and the model's is"):
+        load_bundle(str(tmp_path / "copy"))
+
+
 @pytest.mark.parametrize(("precision", "share"), [("fp16", 0.52), ("bf16", 0.52), ("int8", 0.28), ("int4", 0.18)])
 def test_fewer_bits_take_less_room(translator: str, precision: str, share: float, tmp_path: Path) -> None:
     for name in ("fp32", precision):
