@@ -76,8 +76,8 @@ def evaluate(
         raise InputError(f"--split {split} is a part that the run kept, and --data names files: which?", "one of them")
     first, run = load_bundle(nouns[0]), open_run(nouns[0])
     task = first.purpose()
-    if first.task is None and not files:
-        raise InputError(f"{nouns[0]}: it came from elsewhere, and kept nothing to test on", "--data FILE")
+    if run is None and not files:
+        raise InputError(f"{nouns[0]}: there is a model in it, and nothing to test on", "--data FILE")
     if first.lexicon is None:
         raise InputError(f"{nouns[0]}: there is no tokenizer in it, so no text can be read")
     if out is not None and not isinstance(task, TranslationTaskSpec):

@@ -127,6 +127,16 @@ def test_verbs_answer_from_a_copy_as_from_its_run(translator: str, copy: Path) -
     assert succeed("translate", str(copy), *texts, *how, "--precision", "int8").stdout == before.stdout
 
 
+def test_a_copy_is_measured_on_what_it_is_given(translator: str, copy: Path, tmp_path: Path) -> None:
+    done = run_here("eval", str(copy))
+    assert done.returncode == 3 and "there is a model in it, and nothing to test on" in done.stderr
+    (tmp_path / "test.tsv").write_text("a b c\ta b c\nj i\tj i\nb\tb\n")
+    data = ["--data", str(tmp_path / "test.tsv"), "--json"]
+    before = json.loads(succeed("eval", translator, *data, "--precision", "int8").stdout)
+    after = json.loads(succeed("eval", str(copy), *data).stdout)
+    assert after["loss"] == before["loss"] and after["chrf"] == before["chrf"]
+
+
 def test_a_tied_table_is_kept_once_and_writes_the_same(writer: str, tmp_path: Path) -> None:
     out = tmp_path / "copy"
     succeed("export", writer, str(out), "--precision", "int8")
