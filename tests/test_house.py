@@ -26,7 +26,7 @@ ARROWS = {
     "decode": {"core", "data"},
     "tasks": {"core", "data", "decode", "host"},
     "train": {"core", "data", "tasks", "host"},
-    "hub": {"core", "parts", "mixers", "models", "data", "decode", "tasks", "host"},
+    "hub": {"core", "parts", "mixers", "models", "data", "decode", "tasks", "train", "host"},
     "lens": {"core", "data", "decode", "tasks", "train", "host"},
     "runs": {"core", "parts", "mixers", "models", "data", "decode", "tasks", "train", "hub", "lens", "host"},
     "lab": {"core", "parts", "mixers", "models", "data", "decode", "tasks", "train", "lens", "runs", "host"},

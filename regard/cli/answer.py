@@ -34,7 +34,7 @@ def fill(
     texts: TEXTS = None,
     files: FILE = None,
     best: Annotated[int, typer.Option(metavar="N", help="The number of guesses for each mask.", min=1)] = 5,
-    precision: PRECISION = "fp32",
+    precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
     """Guess the hidden words of texts with one or more [MASK]: "the [MASK] cat"."""
@@ -74,7 +74,7 @@ def classify(
         str | None,
         typer.Option(metavar="HOW", help="Pictures of another size: resize, crop or pad. [as it was trained]"),
     ] = None,
-    precision: PRECISION = "fp32",
+    precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
     """Label texts, of which a tab divides the two of a pair; or pictures, whole folders and archives of them too."""
@@ -161,7 +161,7 @@ def tag(
     texts: TEXTS = None,
     files: FILE = None,
     words: Annotated[bool, typer.Option("--words", help="The words of a text are divided by spaces already.")] = False,
-    precision: PRECISION = "fp32",
+    precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
     """Label each word of texts; an empty line follows each text."""

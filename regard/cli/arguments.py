@@ -55,10 +55,11 @@ RUN = Annotated[
 FOLDER = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", autocompletion=complete_runs)]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 PRECISION = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="BITS",
-        help="What the weights are packed to: fp32, fp16, bf16, int8, int4; or auto, what is fastest here.",
+        help="What the weights are packed to: fp32, fp16, bf16, int8, int4; or auto, what is fastest here. "
+        "Unless given, as they are kept.",
     ),
 ]
 

@@ -49,7 +49,7 @@ def caption(
         Path | None,
         typer.Option(metavar="FILE", help="Write where each word looked, for one picture: .html, .json, .npz, …"),
     ] = None,
-    precision: PRECISION = "fp32",
+    precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
     """Say what is in pictures, in their order: files, whole folders and archives too.

@@ -55,7 +55,7 @@ def chat(
     seed: SEED = 0,
     stop: STOP = None,
     settings: SETTINGS = None,
-    precision: PRECISION = "fp32",
+    precision: PRECISION = None,
 ) -> None:
     """Talk with a language model.
 
@@ -75,7 +75,7 @@ def chat(
 
 
 def open_talk(
-    noun: str, system: str, plain: bool, how: dict[str, Any], stops: list[str], precision: str = "fp32"
+    noun: str, system: str, plain: bool, how: dict[str, Any], stops: list[str], precision: str | None = None
 ) -> Talk:
     """A conversation with the model that a noun names."""
     from regard.data.dialogue import SYSTEM

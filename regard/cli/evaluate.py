@@ -53,7 +53,7 @@ def evaluate(
     page: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Put a row into this Markdown page of results.")
     ] = None,
-    precision: PRECISION = "fp32",
+    precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
     """Measure a run by what it learned, on a test set: BLEU, perplexity, accuracy, F1, with their intervals."""

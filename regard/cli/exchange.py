@@ -53,21 +53,29 @@ def export(
     run: RUN,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new folder to write; for onnx, the new file.")],
     to: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="FORMAT",
-            help="The format: hf (transformers and its kin), ctranslate2, or onnx (encoders and classifiers).",
+            help="The format: hf (transformers and its kin), ctranslate2, onnx (encoders and classifiers), or regard; "
+            "unless given hf, or regard with --precision.",
         ),
-    ] = "hf",
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(metavar="BITS", help="Keep the weights in regard's own format as fp32, fp16, bf16, int8 or int4."),
+    ] = None,
     check: CHECK = False,
     as_json: JSON = False,
 ) -> None:
-    """Write a model for others: in Hugging Face layout with tokenizer and settings, for CTranslate2, as ONNX."""
+    """Write a model for others: in Hugging Face layout with tokenizer and settings, for CTranslate2, as ONNX.
+
+    With --precision it is a copy for regard in fewer bits, which every verb that takes a run takes.
+    """
     from regard.runs.convert import send
 
-    sent = send(run, to, folder, check, ProgressMeter())
+    sent = send(run, to, folder, check, ProgressMeter(), precision)
     if as_json:
-        print(json.dumps({"to": to, "files": sent.files, **list_fields(sent.checked)}))
+        print(json.dumps({"to": sent.to, "files": sent.files, **list_fields(sent.checked)}))
         return insist(sent.checked, folder)
     print("\n".join(sent.files))
     show(sent.checked)

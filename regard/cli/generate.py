@@ -81,7 +81,7 @@ def generate(
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Tell the speed, and the bytes of the state.")] = False,
     settings: SETTINGS = None,
-    precision: PRECISION = "fp32",
+    precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
     """Write on from texts, as the text comes.

@@ -52,7 +52,7 @@ def sample(
     temperature: TEMPERATURE = 1.0,
     seed: SEED = 0,
     scale: SCALE = None,
-    precision: PRECISION = "fp32",
+    precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
     """Draw new pictures, pixel by pixel, with a model that learned pixels."""
@@ -83,7 +83,7 @@ def complete(
     temperature: TEMPERATURE = 1.0,
     seed: SEED = 0,
     scale: SCALE = None,
-    precision: PRECISION = "fp32",
+    precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
     """Draw the rest of a picture whose first rows are given, several times.
@@ -106,7 +106,7 @@ def complete(
     place.show([first.reshape(whole.shape), *(drawing.picture for drawing in drawn)], columns, drawn)
 
 
-def load_painter(run: str, precision: str) -> Painter:
+def load_painter(run: str, precision: str | None) -> Painter:
     from regard.decode.painter import Painter
     from regard.runs.load import load_as
 

@@ -63,7 +63,7 @@ def embed(
         str | None, typer.Option(metavar="NAME", help="Put the model's prompt of this name before each text.")
     ] = None,
     cut: CUT = False,
-    precision: PRECISION = "fp32",
+    precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
     """Turn texts into vectors: as the model's own files say, otherwise the mean of its states at unit length."""
@@ -73,7 +73,7 @@ def embed(
 
     if out is not None and index is not None:
         raise SpecError("--out and --index: vectors go to one of the two", "leave --out or --index out")
-    if index is not None and precision != "fp32":
+    if index is not None and precision not in (None, "fp32"):
         raise SpecError(f"--precision {precision}: what searches an index reads in fp32", "leave --precision out")
     if out is not None:
         check_file(out)

@@ -21,7 +21,7 @@ LAYOUT = '{"prompt": "…", "answer": "…"}'
 @verb("Ask a model")
 @give_way()
 def score(
-    run: RUN, texts: TEXTS = None, files: FILE = None, precision: PRECISION = "fp32", as_json: JSON = False
+    run: RUN, texts: TEXTS = None, files: FILE = None, precision: PRECISION = None, as_json: JSON = False
 ) -> None:
     """Give the rewards of answers, in their order.
 

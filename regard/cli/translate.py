@@ -52,7 +52,7 @@ def translate(
     attention: Annotated[
         bool, typer.Option("--attention", help="Draw what each word looked at; in JSON, give the weights.")
     ] = False,
-    precision: PRECISION = "fp32",
+    precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
     """Translate texts, in their order.
@@ -84,7 +84,7 @@ def translate_all(
     given: Mapping[str, Any],
     wishes: Wishes,
     style: TranslationStyle,
-    precision: str = "fp32",
+    precision: str | None = None,
 ) -> None:
     """Write the translations of texts in their order; `given`: settings that aren't the model's."""
     from regard.decode.translator import Translation, ensemble

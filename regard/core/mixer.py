@@ -51,6 +51,11 @@ class Part(nn.Module):
         """Which of its names it wants to be told again after each step, as a mean over all that the step computed."""
         return ()
 
+    @property
+    def layers_to_pack(self) -> tuple[nn.RNNBase, ...]:
+        """Torch's recurrent layers that it holds, where it can step with `PackedGates` in their place too."""
+        return ()
+
     def steer(self, loads: Mapping[str, Tensor]) -> None:
         """Be told how a step used it, by the names of its `loads`; no gradient is involved."""
 

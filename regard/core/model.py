@@ -203,11 +203,11 @@ class Model(Visible):
 
         return regard.save(self, folder)
 
-    def export(self, place: str | Path, to: str = "hf") -> list[Path]:
-        """Write the model for others: Hugging Face layout, or another export target; the files."""
+    def export(self, place: str | Path, to: str | None = None, precision: str | None = None) -> list[Path]:
+        """Write the model for others: Hugging Face layout, another target, or packed, in our own; the files."""
         import regard
 
-        return regard.export(self, place, to)
+        return regard.export(self, place, to, precision)
 
     def generate(self, tokens: Tensor | Inputs, **settings: Any) -> list[list[int]]:
         """Go on from each row of tokens, or translate it: `generate(tokens, max_tokens=20, sample=True, seed=1)`."""

@@ -1,175 +1,26 @@
-"""Packed weights: matrices in fewer bits than they were learned in, for a model that is used and no longer trained.
+"""Packed weights: models that are used and no longer trained, in fewer bits than they were learned in.
 
-One token at a time, a model is as fast as its weights can be read, so half the bytes is up to twice the speed. What is
-packed are the matrices (`Dense`) and the tables of vectors (`Lookup`); norms, biases and small matrices stay as they
-are, and what a model remembers is in its own type. No data is needed to pack: each output channel has a scale of its
-own, and with 8 bits each row of the input too, so that a row's answer never depends on its neighbours.
-
-    fp16, bf16   half of the bits; sums are in single precision
-    int8         8 bits for weights and for each row that is multiplied; sums are whole numbers, and exact
-    int4         4 bits, with a scale and a zero for each 32 weights of a channel; rows are in bf16
-
-The kernels are torch's own (FBGEMM, oneDNN), and pack for the instructions of the machine that they run on.
+What is packed are the matrices (`Dense`), the tables of vectors (`Lookup`) and the matrices of large recurrent cells;
+norms, biases and small matrices stay as they are, and what a model remembers is in its own type.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from functools import partial
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.dense import Dense, Lookup
-from regard.errors import SpecError
+from regard.core.mixer import Part
+from regard.core.product import PRODUCTS, Precision, Product, multiply, straighten
+from regard.errors import CheckpointError, SpecError
 
-Precision = Literal["fp32", "fp16", "bf16", "int8", "int4"]
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 SMALL = 2**14  # a matrix with fewer numbers isn't packed: it saves nothing, and often makes a choice
-GROUP = 32  # weights that share a scale and a zero, in 4 bits
-TILE = 16  # torch's kernel for 4 bits wants this many outputs at a time
-OUTPUT: tuple[Any, ...] = (None, 1.0, 0, torch.float32, "none", [], "")  # of oneDNN's product: as it is
-
-
-class Product(nn.Module):
-    """A matrix of weights, packed, and how rows are multiplied by it."""
-
-    bits: ClassVar[int]
-
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__()
-        self.count = weight.numel()  # of the weights that it stands for
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x Wᵀ: (rows, inputs) to (rows, outputs), in single precision."""
-        raise NotImplementedError
-
-    def unpack(self, rows: Tensor | None = None) -> Tensor:
-        """The numbers that the weights count as, or those of some outputs: (outputs, inputs)."""
-        raise NotImplementedError
-
-
-class HalfProduct(Product):
-    """Half precision, read as such and multiplied in single."""
-
-    bits = 16
-
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__(weight)
-        largest = torch.finfo(torch.float16).max
-        if float(weight.abs().max()) > largest:
-            raise SpecError(f"precision fp16: a weight is larger than {largest:.0f}, the largest of them", "bf16")
-        self.register_buffer("plain", weight.half())
-        self.packed = torch.ops.quantized.linear_prepack_fp16(weight.float(), None)
-        self.plain: Tensor
-
-    def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = torch.ops.quantized.linear_dynamic_fp16(x.float(), self.packed)
-        return found
-
-    def unpack(self, rows: Tensor | None = None) -> Tensor:
-        return (self.plain if rows is None else self.plain[rows]).float()
-
-
-class BrainProduct(Product):
-    """bfloat16, for weights and rows."""
-
-    bits = 16
-
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__(weight)
-        self.register_buffer("plain", weight.bfloat16())
-        self.plain: Tensor
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x.bfloat16(), self.plain).float()
-
-    def unpack(self, rows: Tensor | None = None) -> Tensor:
-        return (self.plain if rows is None else self.plain[rows]).float()
-
-
-class ByteProduct(Product):
-    """8 bits: w ≈ q · scale for each output, x ≈ p · size for each row, and x Wᵀ ≈ (p qᵀ) · scale · size."""
-
-    bits = 8
-
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__(weight)
-        weight = weight.float()
-        scale = weight.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny * 127) / 127
-        self.register_buffer("plain", (weight / scale[:, None]).round().to(torch.int8))
-        self.register_buffer("scale", scale)
-        self.plain: Tensor
-        self.scale: Tensor
-        self.levels = count_levels()
-        self.zeros = torch.zeros(len(weight), dtype=torch.long)
-        self.packed = torch.ops.onednn.qlinear_prepack(self.plain, None)
-
-    def forward(self, x: Tensor) -> Tensor:
-        size = x.abs().amax(1, keepdim=True).float().clamp_min_(torch.finfo(torch.float32).tiny * 127).div_(self.levels)
-        zero = self.levels + 1
-        whole = torch.div(x, size).round_().add_(zero).to(torch.uint8)
-        found: Tensor = torch.ops.onednn.qlinear_pointwise(
-            whole, 1.0, zero, self.packed, self.scale, self.zeros, *OUTPUT
-        )
-        return found.mul_(size)
-
-    def unpack(self, rows: Tensor | None = None) -> Tensor:
-        plain, scale = (self.plain, self.scale) if rows is None else (self.plain[rows], self.scale[rows])
-        return plain.float() * scale[..., None]
-
-
-class NibbleProduct(Product):
-    """4 bits: w ≈ (q - 8) · scale + zero, for each group of weights of an output."""
-
-    bits = 4
-
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__(weight)
-        self.outputs, self.inputs = weight.shape
-        spare = -self.outputs % TILE, -self.inputs % GROUP
-        groups = F.pad(weight.float(), (0, spare[1], 0, spare[0])).unflatten(1, (-1, GROUP))
-        low, high = groups.aminmax(dim=-1)  # (outputs, groups)
-        scale = ((high - low) / 15).clamp_min(1e-12)
-        # what is multiplied is bf16, so the weights are rounded to what that can say
-        scale, zero = scale.bfloat16(), (low + 8 * scale).bfloat16()
-        codes = ((groups - zero[..., None]) / scale[..., None] + 8).round().clamp_(0, 15).int().flatten(1)
-        self.register_buffer("plain", (codes[:, ::2] << 4 | codes[:, 1::2]).to(torch.uint8))
-        self.register_buffer("scale", torch.stack((scale.T, zero.T), -1).contiguous())  # (groups, outputs, 2)
-        self.plain: Tensor
-        self.scale: Tensor
-        self.packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        rows = F.pad(x.bfloat16(), (0, -self.inputs % GROUP))
-        found: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.packed, GROUP, self.scale)
-        return found[:, : self.outputs].float()
-
-    def unpack(self, rows: Tensor | None = None) -> Tensor:
-        plain = self.plain[: self.outputs] if rows is None else self.plain[rows]
-        scale = self.scale.transpose(0, 1)[: self.outputs] if rows is None else self.scale.transpose(0, 1)[rows]
-        codes = torch.stack((plain >> 4, plain & 15), -1).flatten(-2)  # (…, inputs)
-        groups = codes.unflatten(-1, (-1, GROUP)).float()
-        found = (groups - 8) * scale[..., 0, None].float() + scale[..., 1, None].float()
-        return found.flatten(-2)[..., : self.inputs]
-
-
-PRODUCTS: dict[Precision, type[Product]] = {
-    "fp16": HalfProduct,
-    "bf16": BrainProduct,
-    "int8": ByteProduct,
-    "int4": NibbleProduct,
-}
-
-
-def count_levels() -> int:
-    """How large a whole number may stand for the largest of a row.
-
-    Without the instructions made for it, a processor adds two products of 8 bits in 16, and would cut off what doesn't
-    fit: rows have 7 bits there.
-    """
-    return 127 if torch.cpu._is_vnni_supported() else 63
+# nor is a cell with fewer in a recurrent matrix: what torch does in one call takes several here, which is as much
+LARGE = 2**20
 
 
 class PackedDense(nn.Module):
@@ -192,6 +43,13 @@ class PackedDense(nn.Module):
     def matrix(self) -> Tensor:
         return self.product.unpack()
 
+    def unpack(self) -> Dense:
+        """The same with whole weights."""
+        whole = Dense(self.in_features, self.out_features, bias=False, device="meta")
+        whole.weight = nn.Parameter(self.matrix(), requires_grad=False)
+        whole.bias = self.bias
+        return whole
+
 
 class PackedLookup(nn.Module):
     """What `Lookup` does, with packed vectors."""
@@ -210,13 +68,53 @@ class PackedLookup(nn.Module):
     def matrix(self) -> Tensor:
         return self.product.unpack()
 
+    def unpack(self) -> Lookup:
+        """The same with whole vectors."""
+        whole = Lookup(self.num_embeddings, self.embedding_dim, device="meta")
+        whole.weight = nn.Parameter(self.matrix(), requires_grad=False)
+        return whole
 
-def multiply(product: Product, x: Tensor, bias: Tensor | None) -> Tensor:
-    """x Wᵀ + b for rows of any number of dimensions, in the type of x."""
-    found: Tensor = product(x.reshape(-1, x.shape[-1]))
-    if bias is not None:
-        found += bias
-    return found.to(x.dtype).view(*x.shape[:-1], -1)
+
+class PackedGates(nn.Module):
+    """The matrices of torch's recurrent layers, packed, for a cell that steps with them: `ih_l0` multiplies what the
+    first layer reads, `hh_l0` its last hidden vector; `_reverse`: of the direction from the end.
+    """
+
+    def __init__(self, layers: nn.RNNBase, product: type[Product]) -> None:
+        super().__init__()
+        self.mode, self.size, self.both = layers.mode, layers.hidden_size, layers.bidirectional
+        for name, weight in list_gates(layers):
+            dense = Dense(weight.shape[1], weight.shape[0], device="meta")
+            dense.weight, dense.bias = weight, getattr(layers, f"bias_{name}")
+            self.add_module(name, PackedDense(dense, product))
+
+    def unpack(self) -> nn.RNNBase:
+        """The same with whole weights."""
+        parts = {name: part for name, part in self.named_children() if isinstance(part, PackedDense)}
+        sizes = parts["ih_l0"].in_features, self.size, len(parts) // 2 // (1 + self.both)
+        whole: nn.RNNBase = KINDS[self.mode](*sizes, batch_first=True, bidirectional=self.both, device="meta")
+        for name, part in parts.items():
+            dense = part.unpack()
+            setattr(whole, f"weight_{name}", dense.weight)
+            setattr(whole, f"bias_{name}", dense.bias)
+        return whole.eval()
+
+
+# torch's recurrent layers by the mode that they tell
+KINDS: dict[str, Callable[..., nn.RNNBase]] = {
+    "LSTM": nn.LSTM,
+    "GRU": nn.GRU,
+    "RNN_TANH": nn.RNN,
+    "RNN_RELU": partial(nn.RNN, nonlinearity="relu"),
+}
+Packable = Dense | Lookup | nn.RNNBase
+Packed = PackedDense | PackedLookup | PackedGates
+
+
+def list_gates(layers: nn.RNNBase) -> list[tuple[str, nn.Parameter]]:
+    """The matrices of recurrent layers: `ih_l0`, `hh_l0`, …"""
+    named = layers.named_parameters()
+    return [(name.removeprefix("weight_"), weight) for name, weight in named if name.startswith("weight_")]
 
 
 @dataclass(frozen=True)
@@ -241,12 +139,24 @@ def count_weights(model: nn.Module) -> int:
     return found
 
 
-def list_packable(model: nn.Module) -> list[Dense | Lookup]:
-    """The matrices and tables that would be packed, each once."""
+def list_packable(model: nn.Module) -> list[Packable]:
+    """The matrices, tables and recurrent layers that would be packed, each once."""
+    found = list[Packable]()
+    for module in model.modules():
+        if isinstance(module, Dense | Lookup) and module.weight.numel() >= SMALL and not module.exact:
+            found.append(module)
+        if isinstance(module, Part):
+            found += [each for each in module.layers_to_pack if dict(list_gates(each))["hh_l0"].numel() >= LARGE]
+    return found
+
+
+def list_matrices(model: nn.Module) -> list[Tensor]:
+    """All matrices of what would be packed."""
+    parts = list_packable(model)
     return [
-        module
-        for module in model.modules()
-        if isinstance(module, Dense | Lookup) and module.weight.numel() >= SMALL and not module.exact
+        matrix
+        for part in parts
+        for matrix in ([each for _, each in list_gates(part)] if isinstance(part, nn.RNNBase) else [part.weight])
     ]
 
 
@@ -261,17 +171,57 @@ def pack_model(model: nn.Module, precision: Precision) -> PackedShare:
     device = next(model.parameters()).device
     if device.type != "cpu":
         raise SpecError(f"precision {precision}: weights are packed for CPUs, and this model is on {device}", "fp32")
+    saved = sum(matrix.numel() for matrix in list_matrices(model))
+    exchange(model, {module: pack_part(module, precision) for module in list_packable(model)})
+    for weight in (*model.parameters(), *list_whole_buffers(model)):
+        weight.requires_grad_(False)
+        # what is multiplied comes in single precision, so all else must be in it
+        weight.data = straighten(weight.data.float() if weight.is_floating_point() else weight.data)
+    return PackedShare(precision, saved, total - saved)
+
+
+def list_whole_buffers(model: nn.Module) -> list[Tensor]:
+    """The buffers of a packed model that aren't its packed weights."""
+    parts = [module for module in model.modules() if not isinstance(module, Product)]
+    return [buffer for part in parts for buffer in part.buffers(recurse=False)]
+
+
+def pack_part(part: Packable, precision: Precision) -> Packed:
+    """A matrix, a table or recurrent layers, packed."""
     product = PRODUCTS[precision]
-    found = list_packable(model)
-    packed: dict[nn.Module, nn.Module] = {
-        module: PackedDense(module, product) if isinstance(module, Dense) else PackedLookup(module, product)
-        for module in found
-    }
-    saved = sum(module.weight.numel() for module in found)
+    if isinstance(part, nn.RNNBase):
+        return PackedGates(part, product)
+    return PackedDense(part, product) if isinstance(part, Dense) else PackedLookup(part, product)
+
+
+def unpack_model(model: nn.Module) -> None:
+    """Turn packed weights into whole ones where they stand: the numbers that they count as, not those from before."""
+    inside = {part for module in model.modules() if isinstance(module, PackedGates) for part in module.children()}
+    found = [module for module in model.modules() if isinstance(module, Packed) and module not in inside]
+    exchange(model, {module: module.unpack() for module in found})
+
+
+def exchange(model: nn.Module, others: Mapping[nn.Module, nn.Module]) -> None:
+    """Put other modules into the place of some, for all who hold them."""
     for holder in list(model.modules()):
         # a table that is looked up and not owned stands among the plain attributes
         for place in (holder._modules, holder.__dict__):
             for name, part in list(place.items()):
-                if isinstance(part, nn.Module) and part in packed:
-                    place[name] = packed[part]
-    return PackedShare(precision, saved, total - saved)
+                if isinstance(part, nn.Module) and part in others:
+                    place[name] = others[part]
+
+
+def insist_on_whole(model: nn.Module, noun: str, done: str) -> None:
+    """Refuse packed weights where only whole ones will do; `done`: what was to be done with them."""
+    precision = find_precision(model)
+    if precision != "fp32":
+        raise CheckpointError(
+            f"{noun}: its weights are {precision}, rounded for use, and can't be {done}",
+            "the run that it was made from",
+        )
+
+
+def find_precision(model: nn.Module) -> Precision:
+    """What a model's weights are packed to."""
+    kinds = {type(module) for module in model.modules() if isinstance(module, Product)}
+    return next((name for name, product in PRODUCTS.items() if product in kinds), "fp32")

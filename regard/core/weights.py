@@ -97,7 +97,7 @@ def check_weights(model: Model, tensors: Mapping[str, Tensor], name: str) -> Non
             problems.append(f"{key}: missing")
         elif tensor.shape != own.shape:
             problems.append(f"{key}: shape {tuple(tensor.shape)}, and the model's is {tuple(own.shape)}")
-        elif tensor.dtype.itemsize == 1:
+        elif tensor.dtype.itemsize == 1 and tensor.dtype != own.dtype:  # a packed matrix has such
             problems.append(f"{key}: numbers of the type {tensor.dtype}, which isn't for weights")
         elif not is_finite(tensor):
             problems.append(f"{key}: holds numbers that aren't finite")

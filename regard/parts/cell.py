@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from regard.core.dropout import dropout
 from regard.core.mixer import Part
+from regard.core.packed import PackedGates
 from regard.core.view import View
 from regard.errors import InputError
 from regard.parts.repeated import Repeated
@@ -46,7 +47,7 @@ class Cell(Part):
         self.kind, self.size, self.layers, self.both, self.dropout = kind, size, layers, both, dropout
         between = dropout if layers > 1 else 0.0
         settings = {"batch_first": True, "bidirectional": both, "dropout": between}
-        self.fused: nn.RNNBase
+        self.fused: nn.RNNBase | PackedGates  # for use it may be packed, and then every step is in the open
         if kind == "lstm":
             self.fused = nn.LSTM(inputs, size, layers, **settings)
         elif kind == "gru":
@@ -55,6 +56,10 @@ class Cell(Part):
             shape = "relu" if kind == "relu" else "tanh"
             self.fused = nn.RNN(inputs, size, layers, nonlinearity=shape, **settings)
         self.reset()
+
+    @property
+    def layers_to_pack(self) -> tuple[nn.RNNBase, ...]:
+        return () if isinstance(self.fused, PackedGates) else (self.fused,)
 
     def reset(self) -> None:
         """Orthogonal recurrent weights, Xavier input weights, no biases but the LSTM's forget bias of 1."""
@@ -80,6 +85,15 @@ class Cell(Part):
     def forward(self, x: Tensor, carry: Carry, lengths: Tensor | None = None) -> tuple[Tensor, Carry]:
         """A whole sequence; with `lengths`, rows end early and the carry is each row's own last one."""
         x = x.to(carry[0].dtype)
+        if isinstance(self.fused, PackedGates):
+            nothing = x.new_zeros(1).expand(*x.shape[:2], carry[0].shape[1] * self.size)
+            values, ends = self.openly(x, carry, lengths, nothing, ("hidden",))
+            return values["hidden"][..., -self.size * (1 + self.both) :], ends
+        if x.shape[1] == 1 and lengths is None and not self.both and not self.training:
+            # the fused kernel arranges all weights anew at every call: for one step, ten times as long as the step
+            with avoid_half_kernels(x):
+                y, ends = self.step(x[:, 0], carry)
+            return y[:, None], ends
         start = tuple(piece.transpose(0, 1).contiguous() for piece in carry)
         given = start if self.kind == "lstm" else start[0]
         with avoid_half_kernels(x):
@@ -97,13 +111,17 @@ class Cell(Part):
             ends = tuple(torch.where(empty, old, new) for old, new in zip(carry, ends, strict=True))
         return y, ends
 
-    def openly(self, x: Tensor, carry: Carry, lengths: Tensor | None, impulse: Tensor) -> tuple[Values, Carry]:
+    def openly(
+        self, x: Tensor, carry: Carry, lengths: Tensor | None, impulse: Tensor, names: tuple[str, ...] = ()
+    ) -> tuple[Values, Carry]:
         """What `forward` computes, step by step and with all that is inside: (rows, time, layers * directions * size).
 
         `impulse`, of that shape, is added to each hidden vector as it leaves the cell, so that all later steps and
         upper layers see it: its gradient is the total derivative by the hidden vector, by every way that leads on.
+        `names`: what is wanted of what is inside, unless all of it.
         """
         x, directions = x.to(carry[0].dtype), 1 + self.both
+        names = names or tuple(name for name in SIGHTS[self.kind] if name != "impulse")
         seen: list[Values] = []
         ends: list[Carry] = []
         with avoid_half_kernels(x):
@@ -114,25 +132,33 @@ class Cell(Part):
                     x = drop_between(x, lengths, self.dropout) if self.dropout and self.training else x
                 before = tuple(piece[:, place] for piece in carry)
                 if back:
-                    values, end = self._unroll(reverse(x, lengths), before, lengths, reverse(kick, lengths), place)
+                    turned, kicks = reverse(x, lengths), reverse(kick, lengths)
+                    values, end = self._unroll(turned, before, lengths, kicks, place, names)
                     values = {name: reverse(value, lengths) for name, value in values.items()}
                 else:
-                    values, end = self._unroll(x, before, lengths, kick, place)
+                    values, end = self._unroll(x, before, lengths, kick, place, names)
                 seen.append(values)
                 ends.append(end)
         joined = {name: torch.cat([values[name] for values in seen], -1) for name in seen[0]}
         return joined, tuple(torch.stack(pieces, 1) for pieces in zip(*ends, strict=True))
 
     def _unroll(
-        self, x: Tensor, carry: Carry, lengths: Tensor | None, impulse: Tensor, place: int
+        self,
+        x: Tensor,
+        carry: Carry,
+        lengths: Tensor | None,
+        impulse: Tensor,
+        place: int,
+        names: tuple[str, ...],
     ) -> tuple[Values, Carry]:
         """One layer in one direction; a pad is zeros and moves nothing, as in a packed sequence."""
-        weight, recurrent, bias, other = self._weights(*divmod(place, 1 + self.both))
-        given = F.linear(x, weight, bias)  # (rows, time, gates * size), all steps at once
+        layer, back = divmod(place, 1 + self.both)
+        given = self._multiply("ih", x, layer, back)  # (rows, time, gates * size), all steps at once
         steps: list[Values] = []
         for time, kick in enumerate(impulse.unbind(1)):
-            values = self._tick(given[:, time], F.linear(carry[0], recurrent, other), carry, kick)
+            values = self._tick(given[:, time], self._multiply("hh", carry[0], layer, back), carry, kick)
             now = tuple(values[name] for name in ("hidden", "cell")[: self.pieces])
+            values = {name: values[name] for name in names}
             if lengths is not None:
                 real = (time < lengths)[:, None]
                 values = {name: torch.where(real, value, 0) for name, value in values.items()}
@@ -185,9 +211,9 @@ class Cell(Part):
         for layer, kick in enumerate(impulse.unbind(1)):
             if layer and self.dropout and self.training:
                 x = dropout(x, self.dropout)
-            weight, recurrent, bias, other = self._weights(layer)
             before = tuple(piece[:, layer] for piece in carry)
-            values = self._tick(F.linear(x, weight, bias), F.linear(before[0], recurrent, other), before, kick)
+            given, held = self._multiply("ih", x, layer), self._multiply("hh", before[0], layer)
+            values = self._tick(given, held, before, kick)
             seen.append(values)
             x = values["hidden"]
         joined = {name: torch.stack([values[name] for values in seen], 1) for name in seen[0]}
@@ -198,12 +224,24 @@ class Cell(Part):
         return self if view.watcher(path, *SIGHTS[self.kind]) is None else Watched(self, path, view)
 
     def _layer(self, x: Tensor, before: Carry, layer: int) -> Carry:
+        if isinstance(self.fused, PackedGates):
+            given, held = self._multiply("ih", x, layer), self._multiply("hh", before[0], layer)
+            values = self._tick(given, held, before)
+            return tuple(values[name] for name in ("hidden", "cell")[: self.pieces])
         weights = self._weights(layer)
         if self.kind == "lstm":
             return torch.lstm_cell(x, before, *weights)
         if self.kind == "gru":
             return (torch.gru_cell(x, before[0], *weights),)
         return ((torch.rnn_relu_cell if self.kind == "relu" else torch.rnn_tanh_cell)(x, before[0], *weights),)
+
+    def _multiply(self, side: Literal["ih", "hh"], x: Tensor, layer: int, back: int = 0) -> Tensor:
+        """What an input (`ih`) or the last hidden vector (`hh`) says to the gates of a layer."""
+        end = f"{side}_l{layer}" + "_reverse" * back
+        if isinstance(self.fused, PackedGates):
+            found: Tensor = getattr(self.fused, end)(x)
+            return found
+        return F.linear(x, getattr(self.fused, f"weight_{end}"), getattr(self.fused, f"bias_{end}"))
 
     def _weights(self, layer: int, back: int = 0) -> list[Tensor]:
         """Of the input, of the last hidden vector, and their biases; `back`: of the direction from the end."""
@@ -214,12 +252,16 @@ class Cell(Part):
 class Ahead:
     """A cell that steps through inputs of which a part is known for all steps: what that says is computed at once.
 
-    One product of many rows costs less than many of few, forward and backward.
+    One product of many rows costs less than many of few, forward and backward. Packed matrices can't be cut in two, so
+    a packed cell reads its whole input at every step.
     """
 
     def __init__(self, cell: Cell, x: Tensor) -> None:
         """`x`: the part that is known, (rows, time, …); it comes first in the cell's input."""
         self.cell, known = cell, x.shape[-1]
+        self.known = iter(x.unbind(1)) if isinstance(cell.fused, PackedGates) else None
+        if self.known is not None:
+            return
         weight, self.recurrent, bias, self.other = cell._weights(0)
         self.joined = cell.kind != "gru"  # a GRU's reset gate stands between its two products; else they are one
         rest, bias = weight[:, known:], bias + self.other if self.joined else bias
@@ -228,6 +270,8 @@ class Ahead:
 
     def step(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
         """The cell's own `step`, from the rest of its input."""
+        if self.known is not None:
+            return self.cell.step(torch.cat((next(self.known), x), -1), carry)
         cell, before = self.cell, tuple(piece[:, 0] for piece in carry)
         hidden = before[0]
         given = self.given(torch.cat((x, hidden), -1) if self.joined else x)
@@ -246,12 +290,17 @@ class Again:
     def __init__(self, cell: Cell, x: Tensor) -> None:
         """`x`: (rows, time, …)"""
         self.cell = cell
+        self.known = x.unbind(1) if isinstance(cell.fused, PackedGates) else None
+        if self.known is not None:
+            return
         weight, self.recurrent, bias, self.other = cell._weights(0)
         self.flag = weight[:, -1]
         self.given = F.linear(x, weight[:, :-1], bias).unbind(1)
 
     def step(self, time: int, carry: Carry, first: bool) -> tuple[Tensor, Carry]:
         """The cell's own `step`, from the input at some position."""
+        if self.known is not None:
+            return self.cell.step(F.pad(self.known[time], (0, 1), value=float(first)), carry)
         cell, before = self.cell, tuple(piece[:, 0] for piece in carry)
         given = self.given[time] + self.flag if first else self.given[time]
         values = cell._tick(given, F.linear(before[0], self.recurrent, self.other), before)

@@ -155,7 +155,7 @@ def read_pairs(noun: str, files: Sequence[str], split: Split | None) -> tuple[li
         raise InputError(f"--split {split} is a part that the run kept, and --data names files: which?", "one of them")
     run = open_run(noun)
     if run is None and not files:
-        raise InputError(f"{noun}: it came from elsewhere, and kept no pairs", "--data FILE, or --data - < PAIRS.tsv")
+        raise InputError(f"{noun}: there is a model in it, and no pairs", "--data FILE, or --data - < PAIRS.tsv")
     if list(files) == [STANDARD_INPUT]:
         files = ["{kind: tsv, path: '-', header: false}"]  # a stream has no name that tells what is in it
     if run is not None and not files and run.spec.task.form != TranslationTaskSpec.form:

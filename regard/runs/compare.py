@@ -124,7 +124,7 @@ def insist_on_kept(nouns: Sequence[str], labels: Sequence[str], split: Split | N
     for noun, label in zip(nouns, labels, strict=True):
         run = open_run(noun)
         if run is None:
-            raise InputError(f"{noun}: it came from elsewhere, and kept nothing to test on", "--data FILE")
+            raise InputError(f"{noun}: there is a model in it, and nothing to test on", "--data FILE")
         kept[label] = run
     first, *others = kept.items()
     chosen = split or choose_split(first[1])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import regard.hub.targets  # noqa: F401  enters every format
 from regard.core.model import Model
 from regard.core.spec import choose_kind
-from regard.core.weights import drop_value
 from regard.errors import CheckpointError, RegardError
 from regard.host.files import write
 from regard.host.meter import SILENT, Meter
@@ -19,8 +18,9 @@ from regard.hub.compare import Comparison, compare
 from regard.hub.fetch import fetch
 from regard.hub.load import Imported, import_folder
 from regard.hub.targets.target import TargetSpec
-from regard.runs.load import load_bundle
-from regard.runs.resolve import IMPORT, MODEL
+from regard.runs.load import describe_import, load_bundle
+from regard.runs.precision import use_precision
+from regard.runs.resolve import IMPORT
 from regard.runs.uses import note_plugins
 from regard.tasks.bundle import Bundle
 from regard.train.checkpoint import Store
@@ -75,9 +75,8 @@ def keep(arrived: Imported, out: Path) -> Path:
     plan = arrived.plan
     lexicon = arrived.lexicon
     files = ({} if lexicon is None else lexicon.files()) | arrived.origin.entries()
-    settings = plan.settings.model_dump(mode="json")
-    about = {"type": plan.kind, "class": plan.architecture, "settings": settings, "config": dict(plan.config)}
-    state = {"moment": {"ranking": []}, "import": about, "plugins": note_plugins((), settings, plan.spec)}
+    about = describe_import(plan)
+    state = {"moment": {"ranking": []}, "import": about, "plugins": note_plugins((), about["settings"], plan.spec)}
     data = {"spec": plan.spec.model_dump(mode="json"), "state": state}
     Store(out / "checkpoints").save(0, {"model": arrived.model.state_dict()}, data, files)
     write(out / IMPORT, json.dumps(about, indent=1).encode())
@@ -100,19 +99,14 @@ def save(model: Model, folder: str | Path) -> Path:
     ...     regard.Model.load(folder).parameter_count() == model.parameter_count()
     True
     """
-    place = Path(folder)
-    insist_on_free(place, "another folder")
-    spec = model.spec.model_dump(mode="json")
-    # no ranking and no task: it validated nowhere, and its make says what it can do
-    plugins = note_plugins((), model.spec.family, model.spec)
-    state: dict[str, Any] = {"moment": {"ranking": []}, "task": None, "family": model.spec.family, "plugins": plugins}
-    Store(place / "checkpoints").save(0, {"model": model.state_dict()}, {"spec": spec, "state": state}, {})
-    write(place / MODEL, json.dumps({"parameters": model.parameter_count()}, indent=1).encode())
-    return place
+    export(model, folder, "regard")
+    return Path(folder)
 
 
-def export(model: Model, place: str | Path, to: str = "hf") -> list[Path]:
+def export(model: Model, place: str | Path, to: str | None = None, precision: str | None = None) -> list[Path]:
     """Write a model in hand for others, in the format that `to` names; the files. Its tokenizer isn't known here.
+
+    `precision`: what the weights of this house's own format are packed to; the model in hand stays as it is.
 
     >>> import regard, tempfile
     >>> model = regard.preset("gpt2", width=32, depth=2, heads=2, vocabulary=100).build()
@@ -120,8 +114,13 @@ def export(model: Model, place: str | Path, to: str = "hf") -> list[Path]:
     ...     [file.name for file in regard.export(model, f"{place}/theirs")]
     ['config.json', 'model.safetensors']
     """
-    target, model = choose_kind(TargetSpec, to, "to"), drop_value(model)
-    return target.write(Bundle(model, None, None, family=model.spec.family), "the model", Path(place))
+    target, noun = choose_target(to, precision, "to"), "the model"
+    if precision is not None:
+        model = deepcopy(model)
+        use_precision(model, precision, noun)
+    plugins = note_plugins((), model.spec.family, model.spec)
+    given = target.prepare(Bundle(model, None, None, family=model.spec.family, plugins=plugins), noun)
+    return target.write(given, noun, Path(place))
 
 
 @dataclass
@@ -134,17 +133,33 @@ class Export:
     next: str = ""  # what one may type now
 
 
-def send(noun: str, to: str, place: Path, check: bool = False, meter: Meter = SILENT) -> Export:
-    """Write a model for others, in the format that `to` names, and compare it with what they make of it, if wanted."""
-    target = choose_kind(TargetSpec, to, "--to")
+def choose_target(to: str | None, precision: str | None, option: str) -> TargetSpec:
+    """The format that is meant: unless it is named, packed weights go into our own, and all else to Hugging Face."""
+    target = choose_kind(TargetSpec, to or ("hf" if precision is None else "regard"), option)
+    target.insist_on_precision(precision)
+    return target
+
+
+def send(
+    noun: str,
+    to: str | None,
+    place: Path,
+    check: bool = False,
+    meter: Meter = SILENT,
+    precision: str | None = None,
+) -> Export:
+    """Write a model for others, in the format that `to` names, and compare it with what they make of it, if wanted.
+
+    `precision`: what its weights are packed to.
+    """
+    target = choose_target(to, precision, "--to")
     if check:
         target.insist_on_check()
-    given = load_bundle(noun)
-    given.model = drop_value(given.model)  # no layout of others has a place for it
+    given = target.prepare(load_bundle(noun, "auto" if precision is None else "cpu", precision), noun)
     with meter.watch(f"writing {place}"):
         files = [str(path) for path in target.write(given, noun, place)]
     checked = None
     if check:
         with meter.watch("comparing with transformers"):
             checked = target.check(given, place)
-    return Export(to, files, checked, target.suggest_next(place))
+    return Export(target.kind, files, checked, target.suggest_next(place))

@@ -13,6 +13,7 @@ import yaml
 
 from regard.config import assignments
 from regard.core.hint import suggest
+from regard.core.packed import find_precision
 from regard.core.spec import choose_kind
 from regard.data.corpora.files import Files
 from regard.data.corpus import SPLITS, Split
@@ -59,7 +60,7 @@ def evaluate(
     metrics: Sequence[str] = (),
     meter: Meter = SILENT,
     split: Split | None = None,
-    precision: str = "fp32",
+    precision: str | None = None,
 ) -> Evaluation:
     """Every measure on a test set: files that are given, or what the first run kept for testing.
 
@@ -75,8 +76,8 @@ def evaluate(
         raise InputError(f"--split {split} is a part that the run kept, and --data names files: which?", "one of them")
     first, run = load_bundle(nouns[0]), open_run(nouns[0])
     task = first.purpose()
-    if first.task is None and not files:
-        raise InputError(f"{nouns[0]}: it came from elsewhere, and kept nothing to test on", "--data FILE")
+    if run is None and not files:
+        raise InputError(f"{nouns[0]}: there is a model in it, and nothing to test on", "--data FILE")
     if first.lexicon is None:
         raise InputError(f"{nouns[0]}: there is no tokenizer in it, so no text can be read")
     if out is not None and not isinstance(task, TranslationTaskSpec):
@@ -93,6 +94,7 @@ def evaluate(
     split = split if split or files else choose_split(run)
     samples, count = read_samples(run, task, files, split), first.model.parameter_count()
     use_precision(first.model, precision, nouns[0])
+    bits = precision or find_precision(first.model)
     data = ", ".join(Path(file).name for file in files) or str(split)
     if isinstance(task, TranslationTaskSpec):
         translator = ensemble(
@@ -109,13 +111,13 @@ def evaluate(
         if measures["cut"]:
             warn(f"{measures['cut']} of {len(texts)} translations were cut by a limit; --set max_tokens=N allows more")
         reported = task.report_measures(measures, samples, texts)
-        return Evaluation(task, count, reported, data, texts, search, precision)
+        return Evaluation(task, count, reported, data, texts, search, bits)
     if len(nouns) > 1:
         raise InputError(f"{nouns[1]}: only translators make an ensemble", "one run at a time")
     chosen: Search | None = first.pipeline().settings(how) if task.searches else None
     task = task if chosen is None else task.replace(search=chosen)
     with meter.watch("evaluating, batches of samples") as advance:
-        return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance), data, None, chosen, precision)
+        return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance), data, None, chosen, bits)
 
 
 def check_split(name: str | None) -> Split | None:

@@ -37,13 +37,13 @@ from regard.host.meter import SILENT, Meter
 from regard.runs.assembly import Assembly
 from regard.runs.load import load_beside
 from regard.runs.lock import LOCK, hold
-from regard.runs.resolve import CHOICE, EVALUATIONS, IMPORT, MODEL, PREPARING, RUN, no_run
+from regard.runs.resolve import CHOICE, EVALUATIONS, IMPORT, PREPARING, RUN, no_run
 from regard.runs.spec import RunSpec
 from regard.runs.start import Start, keep_judge, keep_text, load_start
 from regard.runs.uses import insist_on_uses, load_uses, note_plugins
 from regard.tasks.bundle import Bundle
 from regard.tasks.task import TaskSpec
-from regard.train.checkpoint import Checkpoint, Store
+from regard.train.checkpoint import MODEL, Checkpoint, Store
 from regard.train.generators import generators, restore_generators
 from regard.train.listener import Listener
 from regard.train.trainer import Archive, Trainer

@@ -40,7 +40,7 @@ class Hit:
     text: str
 
 
-def embedder(noun: str, precision: str = "fp32") -> Embedder:
+def embedder(noun: str, precision: str | None = None) -> Embedder:
     """What makes vectors. An encoder that learned to fill in serves too, and it is said that this isn't the same."""
     if noun.endswith(".npz"):
         return load_as(noun, Embedder, WANTS)

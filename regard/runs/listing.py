@@ -16,8 +16,8 @@ from regard.config import read
 from regard.errors import RegardError
 from regard.host.tensors import count_numbers
 from regard.runs.lock import is_held
-from regard.runs.resolve import IMPORT, MODEL, PREPARING, RUN
-from regard.train.checkpoint import Checkpoint, Store, inspect
+from regard.runs.resolve import IMPORT, PREPARING, RUN
+from regard.train.checkpoint import MODEL, Checkpoint, Store, inspect
 from regard.train.listener import read_entry
 
 Condition = Literal["training", "done", "stopped", "damaged", "imported", "saved"]
@@ -104,6 +104,7 @@ def _read_run(folder: Path, row: RunRow) -> None:
         tree, row.state, row.model = {}, "imported", str(state["import"]["type"])
     elif (folder / MODEL).is_file():  # a model that was saved by itself
         tree, row.state, row.model = {}, "saved", _name(state.get("family"))
+        row.task = _name(state.get("task"))
     else:
         return  # it was never begun
     row.parameters = _count(folder, newest)
@@ -125,7 +126,7 @@ def _name(choice: Any) -> str:
 
 def _count(folder: Path, newest: Checkpoint | None) -> int | None:
     """The parameters, as they were noted when the run was begun; those of earlier versions by the weights' header."""
-    noted = read_object(folder / "run.json").get("parameters")
+    noted = (read_object(folder / "run.json") or read_object(folder / MODEL)).get("parameters")
     if isinstance(noted, int):
         return noted
     begun = Store(folder / "start").list_steps()[-1:]  # adapters stand beside what they adapt

@@ -16,6 +16,8 @@ import torch
 import regard.tasks  # noqa: F401  enters every task
 from regard.config import read
 from regard.core.model import Model, ModelSpec
+from regard.core.packlist import NAME as PACKED
+from regard.core.packlist import PackingList
 from regard.core.plugins import insist_on_plugins
 from regard.core.weights import place
 from regard.data.lexicon import Lexicon
@@ -25,10 +27,11 @@ from regard.decode.pipeline import Pipeline
 from regard.decode.translator import Translator
 from regard.errors import CheckpointError, Damage, InputError
 from regard.host.machine import Device, device
-from regard.hub.load import import_folder, insist_on_vectors, is_folder
+from regard.hub.load import FamilyMatch, import_folder, insist_on_vectors, is_folder
 from regard.hub.npz import pronouncer
 from regard.runs.precision import use_precision
 from regard.runs.resolve import RUN, read_resolved, split_noun
+from regard.runs.uses import note_plugins
 from regard.tasks.bundle import Bundle
 from regard.tasks.task import TaskSpec
 from regard.train.adapt import Fresh, Lora, merge_lora
@@ -68,12 +71,17 @@ def load_model(checkpoint: Checkpoint) -> Model:
     if deepest > len(tensors):  # drawing so many layers would take its time
         raise CheckpointError(f"{name}: {len(tensors)} weights, and the model has {deepest} layers")
     model = spec.build("meta")
+    if f"{PACKED}.json" in checkpoint.files:
+        where = f"{checkpoint.path}/{PACKED}.json"
+        packing = PackingList.of_fact(checkpoint.json(PACKED), where)
+        packing.draw(model, where)
+        packing.check_types(model, tensors, name)
     place(model, tensors, name)
     return model.eval()
 
 
-def load_bundle(noun: str, where: Device = "auto", precision: str = "fp32") -> Bundle:
-    """The model that a noun names, and what belongs to it; `precision`: what its weights are packed to."""
+def load_bundle(noun: str, where: Device = "auto", precision: str | None = None) -> Bundle:
+    """The model that a noun names, and what belongs to it; `precision`: what its weights are packed to, or as kept."""
     found = read_noun(noun, where)
     use_precision(found.model, precision, noun)
     return found
@@ -86,7 +94,9 @@ def read_noun(noun: str, where: Device) -> Bundle:
         lexicon, plan = arrived.lexicon, arrived.plan
         settings = plan.settings.model_dump(mode="json")
         arrived.model.spec.note_family(settings)
-        return Bundle(arrived.model.to(device(where)), lexicon, None, None, plan.config, settings, arrived.origin)
+        model, about = arrived.model.to(device(where)), describe_import(plan)
+        plugins = note_plugins((), settings, plan.spec)
+        return Bundle(model, lexicon, None, about, plan.config, settings, arrived.origin, plugins=plugins)
     return read_resolved(noun, lambda checkpoint: read_bundle(checkpoint, where))
 
 
@@ -113,7 +123,8 @@ def read_bundle(checkpoint: Checkpoint, where: Device) -> Bundle:
     config = {} if about is None else about["config"]
     model.spec.note_family(family)
     beside = partial(load_beside, checkpoint.path.parent.parent)
-    return Bundle(model, lexicon, task, about, config, family, origin_of(checkpoint), beside)
+    plugins = checkpoint.json("state").get("plugins") or {}
+    return Bundle(model, lexicon, task, about, config, family, origin_of(checkpoint), beside, plugins)
 
 
 def load_beside(folder: Path, name: str) -> Pipeline | Prepared | None:
@@ -149,22 +160,23 @@ def _agree(checkpoint: Checkpoint, spec: ModelSpec, lexicon: Lexicon) -> None:
 
 
 @overload
-def load(noun: str | Path, where: Device = "auto", *, precision: str = "fp32") -> Pipeline: ...
+def load(noun: str | Path, where: Device = "auto", *, precision: str | None = None) -> Pipeline: ...
 
 
 @overload
-def load(noun: str | Path, where: Device = "auto", *, kind: type[P], precision: str = "fp32") -> P: ...
+def load(noun: str | Path, where: Device = "auto", *, kind: type[P], precision: str | None = None) -> P: ...
 
 
 def load(
-    noun: str | Path, where: Device = "auto", *, kind: type[Pipeline] = Pipeline, precision: str = "fp32"
+    noun: str | Path, where: Device = "auto", *, kind: type[Pipeline] = Pipeline, precision: str | None = None
 ) -> Pipeline:
     """A run, or a folder in Hugging Face layout, ready to use: `load("runs/en-fr").translate("I like the green cat.")`.
 
     What comes depends on what was learned: a Translator, a Writer, a Captioner, a Filler, a Classifier, …; the npz file
     of `g2p-en` is a Translator too. All have `model`, `tokenizers`, `task` and `config`; where there is no
     tokenizer, that is all they have. `kind` insists on one of them, and lets an editor know which it will be.
-    `precision`: fp32, fp16, bf16, int8 or int4, or auto for what is fastest here; for use, not for training.
+    `precision`: fp32, fp16, bf16, int8 or int4, or auto for what is fastest here; for use, not for training. Unless
+    given, it is what the folder holds: fp32, or what it was exported in.
 
     >>> import regard
     >>> regard.load("runs/nowhere", kind=regard.Translator)
@@ -186,7 +198,7 @@ def load(
     return pipeline if kind is Pipeline else insist_on_kind(pipeline, noun, kind, f"a {kind.__name__} is wanted")
 
 
-def load_as(noun: str, kind: type[P], wants: str, precision: str = "fp32") -> P:
+def load_as(noun: str, kind: type[P], wants: str, precision: str | None = None) -> P:
     """The same, once it is sure that it can do what a verb wants."""
     return insist_on_kind(load(noun, precision=precision), noun, kind, wants)
 
@@ -200,7 +212,7 @@ def insist_on_kind(pipeline: Pipeline, noun: str, kind: type[P], wants: str) -> 
     return pipeline
 
 
-def load_translator(noun: str, precision: str = "fp32") -> Translator:
+def load_translator(noun: str, precision: str | None = None) -> Translator:
     """A translator, for the verbs that translate."""
     return load_as(noun, Translator, "only one that learned to translate translates", precision)
 
@@ -213,6 +225,12 @@ def usage(noun: str) -> str:
         return task.choose_pipeline(ModelSpec.parse(checkpoint.json("spec"))).command(noun)
 
     return read_resolved(noun, read)
+
+
+def describe_import(plan: FamilyMatch) -> dict[str, Any]:
+    """What is to be known of a model that came from elsewhere, for whoever keeps it."""
+    settings = plan.settings.model_dump(mode="json")
+    return {"type": plan.kind, "class": plan.architecture, "settings": settings, "config": dict(plan.config)}
 
 
 def read_import(checkpoint: Checkpoint) -> dict[str, Any] | None:

@@ -19,7 +19,8 @@ from torch import nn
 
 from regard.core.dense import Dense
 from regard.core.hint import suggest
-from regard.core.packed import PRECISIONS, PRODUCTS, PackedShare, Precision, list_packable, pack_model
+from regard.core.packed import PackedShare, find_precision, list_matrices, pack_model, unpack_model
+from regard.core.product import PRECISIONS, PRODUCTS, Precision
 from regard.errors import RegardError, SpecError, warn
 from regard.host.files import replace
 from regard.host.machine import describe_machine
@@ -44,29 +45,47 @@ class PrecisionChoice:
         return f"precision {self.precision}: all matrices on {ROWS} rows take {told}"
 
 
-def use_precision(model: nn.Module, wish: str, noun: str) -> PackedShare | None:
-    """Bring a model to a precision where it stands; None: it is in single precision, as it was."""
-    if wish not in (*PRECISIONS, "auto"):
+def use_precision(model: nn.Module, wish: str | None, noun: str) -> PackedShare | None:
+    """Bring a model to a precision where it stands, or leave it in its own (None); what was packed, if anything was."""
+    if wish not in (None, *PRECISIONS, "auto"):
         raise SpecError(f"--precision {wish}: unknown{suggest(wish, (*PRECISIONS, 'auto'))}")
+    kept = find_precision(model)
+    if kept != "fp32":
+        keep_precision(model, kept, wish, noun)
+        return None
     if wish == "auto":
         if next(model.parameters()).device.type != "cpu":
             return None
         choice = recall_choice(noun, model) or keep_choice(noun, model, choose_precision(model))
         warn(str(choice))
         wish = choice.precision
-    precision = next(name for name in PRECISIONS if name == wish)
+    precision: Precision = next((name for name in PRECISIONS if name == wish), "fp32")
     if precision == "fp32":
         return None
     packed = pack_model(model, precision)
     if packed.share < LITTLE:
-        warn(f"precision {precision}: {packed.share:.0%} of the weights are packed; small and recurrent ones aren't")
+        warn(f"precision {precision}: {packed.share:.0%} of the weights are packed; small ones and experts aren't")
     return packed
+
+
+def keep_precision(model: nn.Module, kept: Precision, wish: str | None, noun: str) -> None:
+    """Use weights that were packed before as they are, or as whole numbers; to round twice would be neither."""
+    if wish == "fp32":
+        warn(f"{noun} holds {kept}: fp32 computes with those numbers, not with those from before they were rounded")
+        unpack_model(model)
+        return
+    if wish not in (None, "auto", kept):
+        raise SpecError(
+            f"--precision {wish}: {noun} holds {kept}", f"--precision {kept} or fp32, or the run that it was made from"
+        )
+    if (where := next(model.parameters()).device.type) != "cpu":
+        raise SpecError(f"{noun} holds {kept}, which is for CPUs, and this model is on {where}", "--precision fp32")
 
 
 def choose_precision(model: nn.Module) -> PrecisionChoice:
     """Try all products of a step in each precision; one that can't be had here isn't chosen."""
     taken: dict[str, float] = {}
-    counts = Counter((module.weight.shape[0], module.weight.shape[1]) for module in list_packable(model))
+    counts = Counter((matrix.shape[0], matrix.shape[1]) for matrix in list_matrices(model))
     for precision in TRIED:
         try:
             taken[precision] = sum(count * time_product(*size, precision) for size, count in counts.items())
@@ -120,4 +139,4 @@ def keep_choice(noun: str, model: nn.Module, choice: PrecisionChoice) -> Precisi
 
 def list_sizes(model: nn.Module) -> list[list[int]]:
     """The shapes of what would be packed."""
-    return sorted(list(module.weight.shape) for module in list_packable(model))
+    return sorted(list(matrix.shape) for matrix in list_matrices(model))

@@ -16,7 +16,7 @@ from typing import TypeVar
 from regard.core.hint import nearest
 from regard.core.plugins import insist_on_plugins
 from regard.errors import CheckpointError, Damage, RegardError, warn
-from regard.train.checkpoint import Checkpoint, Store, inspect
+from regard.train.checkpoint import MODEL, Checkpoint, Store, inspect
 
 T = TypeVar("T")
 
@@ -25,7 +25,6 @@ PREPARING = "preparing"  # is there while a run is being made: what stands besid
 CHOICE = "precision.json"  # of a run: which precision is fastest on this machine
 EVALUATIONS = "evaluations.jsonl"  # of a run: what `regard eval --record` found
 IMPORT = "import.json"  # of a folder that holds a model from elsewhere, and was never trained here
-MODEL = "model.json"  # of a folder that holds a model alone, as `Model.save` writes it
 
 
 def no_run(folder: Path) -> CheckpointError:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
+from regard.core.packed import insist_on_whole
 from regard.core.weights import fill, refit
 from regard.data.lexicon import Lexicon
 from regard.data.prepared import Prepared, copy_prepared
@@ -75,7 +76,7 @@ def keep_judge(folder: Path, task: TaskSpec) -> None:
     noun = task.name_judge()
     if noun is None:
         return
-    found = load_bundle(noun)
+    found = load_bundle(noun, precision="fp32")
     task.insist_on_judge(found.pipeline())
     assert found.lexicon is not None
     # what came from elsewhere has no task of its own, and is asked what its make is for
@@ -100,6 +101,7 @@ def keep_text(folder: Path, task: TaskSpec, lexicon: Lexicon) -> None:
 def load_start(noun: str) -> Bundle:
     """What another run, or a folder in Hugging Face layout, has to go on from."""
     found = load_bundle(noun)
+    insist_on_whole(found.model, noun, "trained")
     if found.lexicon is None:
         raise CheckpointError(f"{noun}: there is no tokenizer in it, and training goes on with the same tokens")
     found.model.float()

@@ -25,11 +25,12 @@ class Bundle:
     model: Model
     lexicon: Lexicon | None  # None: there is no tokenizer
     task: TaskSpec | None  # what it was trained for, if it was trained here
-    about: dict[str, Any] | None = None  # what is known of a model that was brought in and kept
+    about: dict[str, Any] | None = None  # what is known of a model from elsewhere that wasn't trained here
     config: Mapping[str, Any] = field(default_factory=dict)  # the config.json of a model from elsewhere
     family: dict[str, Any] | None = None  # the model as its family describes it
     origin: Origin | None = None  # what came with a model from elsewhere, or with the one that it was trained from
     beside: Beside = lambda _: None  # what its run keeps beside it, by the folder
+    plugins: Mapping[str, str] = field(default_factory=dict)  # the digests of those that it was made with, by name
 
     def pipeline(self, purpose: TaskSpec | None = None) -> Pipeline:
         """What a user asks: a translator, a writer, …; `purpose`: another than its own, where it will serve.

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 MANIFEST, PART = "MANIFEST.json", "MANIFEST.part"
+MODEL = "model.json"  # of a folder that holds a model and its checkpoint, and no run
 SIGNS = (MANIFEST, "state.json", "spec.json")  # one of them at least is in every checkpoint, be it damaged
 FOLDER = re.compile(r"step-(\d{1,18})(\.old-\d+)?")  # old: a step that is being saved again
 PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".npy")

@@ -146,7 +146,7 @@ def test_a_model_that_was_sent_out_and_came_back_links_the_same(toy: Path, tmp_p
     assert own.returncode == 0, own.stderr
     assert own.stdout == imported.stdout and own.stdout.count("\n") == 200
     alone = regard("align", str(tmp_path / "hf"))
-    assert alone.returncode == 3 and "it came from elsewhere, and kept no pairs" in alone.stderr
+    assert alone.returncode == 3 and "there is a model in it, and no pairs" in alone.stderr
 
 
 def test_the_built_in_corpus_has_gold_links_of_its_own(tmp_path: Path) -> None:

@@ -57,7 +57,8 @@ BARE = {
 CALLS = {
     "core/dense.py": "here they are",
     "core/factors.py": "the scores of a loss that was given vectors and words as tensors",
-    "core/packed.py": "products with packed weights",
+    "core/packed.py": "a packed matrix that is multiplied whole, for a choice",
+    "core/product.py": "products with packed weights",
     "parts/cell.py": "a fused cell's weights, in the open when somebody watches",
     "parts/experts.py": "one expert's slice of a stack",
     "mixers/masked.py": "one place of a masked kernel, when stepping",

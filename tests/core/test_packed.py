@@ -11,18 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.dense import Dense, Lookup
-from regard.core.packed import (
-    GROUP,
-    PRECISIONS,
-    PRODUCTS,
-    ByteProduct,
-    PackedDense,
-    PackedLookup,
-    Precision,
-    count_levels,
-    pack_model,
-)
-from regard.errors import SpecError
+from regard.core.packed import PackedDense, PackedLookup, find_precision, pack_model, unpack_model
+from regard.core.product import GROUP, PRECISIONS, PRODUCTS, ByteProduct, Precision, count_levels
+from regard.errors import InputError, SpecError
 from regard.models import preset
 
 PACKED = [precision for precision in PRECISIONS if precision != "fp32"]
@@ -149,3 +140,56 @@ def test_a_router_keeps_its_weights() -> None:
     holder = nn.Sequential(dense, Dense(256, 256))
     pack_model(holder, "int8")
     assert holder[0] is dense and isinstance(holder[1], PackedDense)
+
+
+@pytest.mark.parametrize("precision", PACKED)
+def test_a_matrix_that_came_transposed_is_the_same_matrix(precision: Precision) -> None:
+    """As GPT-2's do; oneDNN packs other numbers than a strided one holds."""
+    weight, x = draw(64, 96), draw(5, 96, seed=1)
+    straight, turned = PRODUCTS[precision](weight), PRODUCTS[precision](weight.T.contiguous().T)
+    assert torch.equal(straight(x), turned(x))
+
+
+@pytest.mark.parametrize("precision", PACKED)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_weights_in_half_precision_are_packed_too(precision: Precision, dtype: torch.dtype) -> None:
+    """What isn't packed is in single precision from then on, as what is multiplied is."""
+    torch.manual_seed(0)
+    half = preset("llama-tiny", width=128, depth=1, vocabulary=400).build().eval().to(dtype)
+    whole, tokens = copy.deepcopy(half).float(), torch.arange(12)[None]
+    pack_model(half, precision)
+    pack_model(whole, precision)
+    with torch.no_grad():
+        assert half(tokens).dtype == torch.float32 and torch.equal(half(tokens), whole(tokens))
+
+
+def test_packed_weights_refuse_gradients() -> None:
+    """Rounding has none, and what autograd found without it was wrong."""
+    model = preset("gpt2", width=128, depth=1, vocabulary=400).build().eval()
+    pack_model(model, "int8")
+    tokens = torch.arange(5)[None]
+    assert not model(tokens).requires_grad  # nobody asked for one
+    packed = next(part for part in model.modules() if isinstance(part, PackedDense))
+    x = torch.ones(2, packed.in_features, requires_grad=True)
+    with pytest.raises(InputError, match="packed weights have no gradients"):
+        packed(x)
+    with torch.no_grad():
+        assert packed(x).shape == (2, packed.out_features)
+
+
+@pytest.mark.parametrize("precision", PACKED)
+def test_unpacking_gives_the_numbers_that_were_counted(precision: Precision) -> None:
+    torch.manual_seed(0)
+    model = preset("transformer-tiny", width=128, depth=1, vocabulary=600).build().eval()
+    pack_model(model, precision)
+    parts = {
+        name: part.matrix() for name, part in model.named_modules() if isinstance(part, PackedDense | PackedLookup)
+    }
+    unpack_model(model)
+    whole = dict(model.named_modules())
+    assert find_precision(model) == "fp32" and parts
+    for name, matrix in parts.items():
+        part = whole[name]
+        assert isinstance(part, Dense | Lookup) and torch.equal(part.weight, matrix), name
+    assert model.decoder is not None and model.head is not None
+    assert model.head.words is model.decoder.embedding.tokens

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
+from regard.core.packed import insist_on_whole
 from regard.core.spec import Spec
-from regard.errors import RegardError
+from regard.core.weights import drop_value
+from regard.errors import RegardError, SpecError
 from regard.hub.compare import Comparison
 from regard.tasks.bundle import Bundle
 
@@ -15,6 +17,17 @@ class TargetSpec(Spec):
     """A format. Its `kind` is what stands behind `--to`."""
 
     kinds: ClassVar[dict[str, type[Spec]]] = {}
+
+    def insist_on_precision(self, precision: str | None) -> None:
+        """Refuse what weights can't be written in; asked before a model is loaded. None: as they are."""
+        if precision not in (None, "fp32"):
+            raise SpecError(f"--precision {precision}: {self.kind} has no place for packed weights", "--to regard")
+
+    def prepare(self, given: Bundle, noun: str) -> Bundle:
+        """What goes out of a model: others have no place for packed weights, or for the value beside its words."""
+        insist_on_whole(given.model, noun, "written for others")
+        given.model = drop_value(given.model)
+        return given
 
     def write(self, given: Bundle, noun: str, place: Path) -> list[Path]:
         """Write a model to a place, whole or not at all; the files. `noun`: what its user calls it, for messages."""

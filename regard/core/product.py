@@ -1,0 +1,211 @@
+"""Products with packed weights: a matrix in fewer bits than it was learned in, and how rows are multiplied by it.
+
+One token at a time, a model is as fast as its weights can be read, so half the bytes is up to twice the speed. No data
+is needed to pack: each output channel has a scale of its own, and with 8 bits each row of the input too, so that a
+row's answer never depends on its neighbours.
+
+    fp16, bf16   half of the bits; sums are in single precision
+    int8         8 bits for weights and for each row that is multiplied; sums are whole numbers, and exact
+    int4         4 bits, with a scale and a zero for each 32 weights of a channel; rows are in bf16
+
+The kernels are torch's own (FBGEMM, oneDNN), and pack for the instructions of the machine that they run on.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.errors import InputError, SpecError
+
+Precision = Literal["fp32", "fp16", "bf16", "int8", "int4"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+GROUP = 32  # weights that share a scale and a zero, in 4 bits
+ALIGNED = 64  # bytes, as torch aligns
+TILE = 16  # torch's kernel for 4 bits wants this many outputs at a time
+OUTPUT: tuple[Any, ...] = (None, 1.0, 0, torch.float32, "none", [], "")  # of oneDNN's product: as it is
+
+
+class Product(nn.Module):
+    """A matrix of weights, packed, and how rows are multiplied by it.
+
+    Its buffers are plain: numbers in fewer bits, output by output, and their scales. They are all that a file keeps,
+    and the same on every machine. What a kernel reads (`packed`) is made of them when the first row comes.
+    """
+
+    bits: ClassVar[int]
+    plain: Tensor
+
+    def __init__(self, weight: Tensor) -> None:
+        """`weight`: (outputs, inputs). One without memory draws the buffers without memory too, to be filled later."""
+        super().__init__()
+        self.outputs, self.inputs = weight.shape
+        self.count = weight.numel()  # of the weights that it stands for
+        for name, tensor in self.quantise(weight).items():
+            self.register_buffer(name, straighten(tensor))
+
+    def quantise(self, weight: Tensor) -> dict[str, Tensor]:
+        """The buffers, from whole weights."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x Wᵀ: (rows, inputs) to (rows, outputs), in single precision."""
+        raise NotImplementedError
+
+    def unpack(self, rows: Tensor | None = None) -> Tensor:
+        """The numbers that the weights count as, or those of some outputs: (outputs, inputs)."""
+        raise NotImplementedError
+
+
+class HalfProduct(Product):
+    """Half precision, read as such and multiplied in single."""
+
+    bits = 16
+
+    def quantise(self, weight: Tensor) -> dict[str, Tensor]:
+        largest = torch.finfo(torch.float16).max
+        if not weight.is_meta and float(weight.abs().max()) > largest:
+            raise SpecError(f"precision fp16: a weight is larger than {largest:.0f}, the largest of them", "bf16")
+        return {"plain": weight.half()}
+
+    @cached_property
+    def packed(self) -> Any:
+        return torch.ops.quantized.linear_prepack_fp16(self.plain.float(), None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = torch.ops.quantized.linear_dynamic_fp16(x.float(), self.packed)
+        return found
+
+    def unpack(self, rows: Tensor | None = None) -> Tensor:
+        return (self.plain if rows is None else self.plain[rows]).float()
+
+
+class BrainProduct(Product):
+    """bfloat16, for weights and rows."""
+
+    bits = 16
+
+    def quantise(self, weight: Tensor) -> dict[str, Tensor]:
+        return {"plain": weight.bfloat16()}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x.bfloat16(), self.plain).float()
+
+    def unpack(self, rows: Tensor | None = None) -> Tensor:
+        return (self.plain if rows is None else self.plain[rows]).float()
+
+
+class ByteProduct(Product):
+    """8 bits: w ≈ q · scale for each output, x ≈ p · size for each row, and x Wᵀ ≈ (p qᵀ) · scale · size."""
+
+    bits = 8
+    scale: Tensor  # (outputs,)
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__(weight)
+        self.levels = count_levels()
+        self.zeros = torch.zeros(self.outputs, dtype=torch.long)
+
+    def quantise(self, weight: Tensor) -> dict[str, Tensor]:
+        weight = weight.float()
+        scale = weight.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny * 127) / 127
+        return {"plain": (weight / scale[:, None]).round().to(torch.int8), "scale": scale}
+
+    @cached_property
+    def packed(self) -> Any:
+        return torch.ops.onednn.qlinear_prepack(self.plain, None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        size = x.abs().amax(1, keepdim=True).float().clamp_min_(torch.finfo(torch.float32).tiny * 127).div_(self.levels)
+        zero = self.levels + 1
+        whole = torch.div(x, size).round_().add_(zero).to(torch.uint8)
+        found: Tensor = torch.ops.onednn.qlinear_pointwise(
+            whole, 1.0, zero, self.packed, self.scale, self.zeros, *OUTPUT
+        )
+        return found.mul_(size)
+
+    def unpack(self, rows: Tensor | None = None) -> Tensor:
+        plain, scale = (self.plain, self.scale) if rows is None else (self.plain[rows], self.scale[rows])
+        return plain.float() * scale[..., None]
+
+
+class NibbleProduct(Product):
+    """4 bits: w ≈ (q - 8) · scale + zero, for each group of weights of an output."""
+
+    bits = 4
+    scale: Tensor  # (groups, outputs, 2): the scale and the zero, as the kernel has them
+
+    def quantise(self, weight: Tensor) -> dict[str, Tensor]:
+        spare = -self.outputs % TILE, -self.inputs % GROUP
+        groups = F.pad(weight.float(), (0, spare[1], 0, spare[0])).unflatten(1, (-1, GROUP))
+        low, high = groups.aminmax(dim=-1)  # (outputs, groups)
+        scale = ((high - low) / 15).clamp_min(1e-12)
+        # what is multiplied is bf16, so the weights are rounded to what that can say
+        scale, zero = scale.bfloat16(), (low + 8 * scale).bfloat16()
+        codes = ((groups - zero[..., None]) / scale[..., None] + 8).round().clamp_(0, 15).int().flatten(1)
+        plain = (codes[:, ::2] << 4 | codes[:, 1::2]).to(torch.uint8)  # two in a byte
+        return {"plain": plain, "scale": torch.stack((scale.T, zero.T), -1)}
+
+    @cached_property
+    def packed(self) -> Any:
+        return torch.ops.aten._convert_weight_to_int4pack_for_cpu(spread_nibbles(self.plain).int(), 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = F.pad(x.bfloat16(), (0, -self.inputs % GROUP))
+        found: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.packed, GROUP, self.scale)
+        return found[:, : self.outputs].float()
+
+    def unpack(self, rows: Tensor | None = None) -> Tensor:
+        plain = self.plain[: self.outputs] if rows is None else self.plain[rows]
+        scale = self.scale.transpose(0, 1)[: self.outputs] if rows is None else self.scale.transpose(0, 1)[rows]
+        groups = spread_nibbles(plain).unflatten(-1, (-1, GROUP)).float()
+        found = (groups - 8) * scale[..., 0, None].float() + scale[..., 1, None].float()
+        return found.flatten(-2)[..., : self.inputs]
+
+
+def straighten(tensor: Tensor) -> Tensor:
+    """The same numbers row by row, from where torch would let them begin.
+
+    A matrix that came transposed is strided, and oneDNN packs other numbers than such a one holds. One that stands in a
+    file may begin anywhere, and then the last digits of a product are others.
+    """
+    tensor = tensor.contiguous()
+    return tensor.clone() if tensor.data_ptr() % ALIGNED else tensor
+
+
+def spread_nibbles(plain: Tensor) -> Tensor:
+    """Two numbers of 4 bits from each byte: (…, bytes) to (…, inputs)."""
+    return torch.stack((plain >> 4, plain & 15), -1).flatten(-2)
+
+
+PRODUCTS: dict[Precision, type[Product]] = {
+    "fp16": HalfProduct,
+    "bf16": BrainProduct,
+    "int8": ByteProduct,
+    "int4": NibbleProduct,
+}
+
+
+def count_levels() -> int:
+    """How large a whole number may stand for the largest of a row.
+
+    Without the instructions made for it, a processor adds two products of 8 bits in 16, and would cut off what doesn't
+    fit: rows have 7 bits there.
+    """
+    return 127 if torch.cpu._is_vnni_supported() else 63
+
+
+def multiply(product: Product, x: Tensor, bias: Tensor | None) -> Tensor:
+    """x Wᵀ + b for rows of any number of dimensions, in the type of x."""
+    if (
+        x.requires_grad and torch.is_grad_enabled()
+    ):  # what rounds has no gradient, and autograd would go round it and give a wrong one
+        raise InputError("packed weights have no gradients", "precision fp32")
+    found: Tensor = product(x.reshape(-1, x.shape[-1]))
+    if bias is not None:
+        found += bias
+    return found.to(x.dtype).view(*x.shape[:-1], -1)
