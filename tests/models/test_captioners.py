@@ -61,7 +61,8 @@ def test_sides_are_halved_by_pooling_or_by_strides(halving: str) -> None:
     model = ready(spec)
     sizes = [tuple(weight.shape[:2]) for name, weight in model.named_parameters() if "convolution.weight" in name]
     assert sizes == [(24, 3), (48, 24), (16, 48)]  # twice as many each time, and the last has the width
-    assert model.encode(show(model)).states.shape == (3, 36, 16)
+    memory = model.encode(show(model))
+    assert memory is not None and memory.states.shape == (3, 36, 16)
 
 
 def test_a_map_of_features_is_read_place_by_place() -> None:
