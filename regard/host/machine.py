@@ -116,6 +116,9 @@ def give_way() -> Iterator[None]:
     if not sys.platform.startswith("linux"):  # nobody counts there, and OpenMP is another
         yield
         return
+    # here, before there is a second thread: two that import torch at once, one of them from within, wait for each other
+    import torch  # noqa: F401
+
     ended = threading.Event()
     watcher = threading.Thread(target=_watch, args=(ended,), name="give way", daemon=True)
     watcher.start()

@@ -39,7 +39,7 @@ class BoxScore:
     """How well attention finds the boxes of the words of one class."""
 
     inside: Measure  # the mean share of a word's attention inside of its box
-    uniform: float  # the mean share of the picture that the boxes take
+    uniform: float  # what attention that looks at all places alike would have there
     pointing: Measure  # the share of words whose largest place has its centre in the box
     words: int
 
@@ -87,7 +87,7 @@ def _score(rows: NDArray[np.float64], seed: int) -> BoxScore:
 
 
 def _weigh_words(caption: WatchedCaption, grid: Grid) -> Iterable[tuple[NDArray[np.float64], str | None]]:
-    """For each word with a box: its share inside, the box's share of the picture, whether it points into it, and 1."""
+    """For each word with a box: its share inside, what looking everywhere alike has there, whether it points, and 1."""
     words = len(caption.maps)
     if not words == len(caption.boxes) == len(caption.kinds):
         raise InputError(
@@ -97,10 +97,8 @@ def _weigh_words(caption: WatchedCaption, grid: Grid) -> Iterable[tuple[NDArray[
         if box is not None:
             places = spread_map(weights, grid)
             parts = cover_places(box, grid, caption.height, caption.width)
-            top, left, bottom, right = box
-            share = (bottom - top) * (right - left) / (caption.height * caption.width)
-            pointed = points_into(places, box, caption.height, caption.width)
-            yield np.array([(places * parts).sum(), share, pointed, 1.0]), kind
+            pointed = points_into(places, box, grid, caption.height, caption.width)
+            yield np.array([(places * parts).sum(), parts.mean(), pointed, 1.0]), kind
 
 
 def spread_map(weights: Map, grid: Grid) -> NDArray[np.float64]:
@@ -123,21 +121,24 @@ def cover_places(box: Box, grid: Grid, height: int, width: int) -> NDArray[np.fl
     top, left, bottom, right = box
     if not (0 <= top < bottom <= height and 0 <= left < right <= width):
         raise InputError(f"box {box} doesn't lie in a picture of {height} × {width}")
-    down, across = _cover(top, bottom, grid.height, height), _cover(left, right, grid.width, width)
+    down = _cover(top, bottom, grid.find_edges(grid.height, height))
+    across = _cover(left, right, grid.find_edges(grid.width, width))
     return down[:, None] * across[None, :]
 
 
-def _cover(begin: int, end: int, places: int, length: int) -> NDArray[np.float64]:
-    """The share of each of so many equal parts of a line that lies between two points."""
-    edges = np.arange(places + 1) * (length / places)
-    common = np.minimum(edges[1:], end) - np.maximum(edges[:-1], begin)
-    return np.maximum(common, 0) / (length / places)
+def _cover(begin: int, end: int, edges: Sequence[float]) -> NDArray[np.float64]:
+    """The share of each part of a line, from edge to edge, that lies between two points."""
+    line = np.asarray(edges)
+    common = np.minimum(line[1:], end) - np.maximum(line[:-1], begin)
+    found: NDArray[np.float64] = np.maximum(common, 0) / np.diff(line)
+    return found
 
 
-def points_into(places: NDArray[np.float64], box: Box, height: int, width: int) -> bool:
-    """Whether the centre of the place with the most attention lies in a box; the first of equal ones counts."""
+def points_into(places: NDArray[np.float64], box: Box, grid: Grid, height: int, width: int) -> bool:
+    """Whether the middle of the place with the most attention lies in a box; the first of equal ones counts."""
     rows, columns = places.shape
     row, column = divmod(int(places.argmax()), columns)
-    down, across = (row + 0.5) * height / rows, (column + 0.5) * width / columns
+    middle = 0.5 + grid.offset
+    down, across = (row + middle) * height / rows, (column + middle) * width / columns
     top, left, bottom, right = box
     return top <= down < bottom and left <= across < right

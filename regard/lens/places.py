@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
+from regard.core.grid import Grid
 from regard.data.canvas import Picture
 from regard.lens.choice import choose_weights, main_maps
 from regard.lens.grid import labels
@@ -57,12 +58,12 @@ def light_places(look: Look, place: AttentionMap, weights: Tensor) -> Lit | None
     return Lit(["mean"], maps.mean(0, keepdim=True))
 
 
-def light_picture(picture: Picture, places: Tensor) -> Picture:
+def light_picture(picture: Picture, places: Tensor, grid: Grid) -> Picture:
     """A picture under weights (height, width) of its places, the brightest as it was."""
     most = float(places.max()) or 1.0
     height, width, _ = picture.shape
-    rows = np.arange(height) * places.shape[0] // height
-    columns = np.arange(width) * places.shape[1] // width
+    rows = [grid.find_place((row + 0.5) / height, grid.height) for row in range(height)]
+    columns = [grid.find_place((column + 0.5) / width, grid.width) for column in range(width)]
     light = NIGHT + (1 - NIGHT) * (places / most).cpu().numpy()[np.ix_(rows, columns)]
     return (picture * light[..., None]).round().astype(np.uint8)
 
@@ -74,7 +75,7 @@ def lit_figure(look: Look) -> Figure:
     pictured, chosen = look.reading.pictured, choose_weights(look)
     lit = light_places(look, chosen.place, chosen.weights)
     assert pictured is not None and lit is not None
-    pictures = [pictured.picture, *(light_picture(pictured.picture, places) for places in lit.maps)]
+    pictures = [pictured.picture, *(light_picture(pictured.picture, places, pictured.grid) for places in lit.maps)]
     names = ["", *labels(lit.labels)]
     across = min(ACROSS, len(pictures))
     down = math.ceil(len(pictures) / across)

@@ -66,6 +66,15 @@ class Convolutions(Pictures):
                 side = (side + 2 * (self.pool // 2) - self.pool) // HALF + 1
         return side
 
+    @property
+    def offset(self) -> float:
+        middle, step = 0.0, 1  # of the first place, in pixels from that of the first pixel, and to the next place
+        for layer in range(self.layers):
+            middle, step = middle + ((self.kernel - 1) / 2 - self.padding) * step, step * self.stride
+            if self.is_pooled(layer):
+                middle, step = middle + ((self.pool - 1) / 2 - self.pool // 2) * step, step * HALF
+        return (middle + 0.5) / step - 0.5
+
     @model_validator(mode="after")
     def check(self) -> Self:
         if not isinstance(self.middle, int) and len(self.middle) != self.layers - 1:

@@ -61,8 +61,13 @@ class Pictures(EmbeddingSpec):
         return self
 
     @property
+    def offset(self) -> float:
+        """How far the middle of what a place sees is from that of its part of the picture, in places."""
+        return 0.0
+
+    @property
     def grid(self) -> Grid:
-        return Grid(*self.sides, first=int(self.first) + int(self.taught))
+        return Grid(*self.sides, first=int(self.first) + int(self.taught), offset=self.offset)
 
     @property
     def picture(self) -> tuple[int, int, int]:

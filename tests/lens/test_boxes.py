@@ -20,6 +20,17 @@ def test_a_place_counts_by_its_area_in_the_box() -> None:
     assert thirds[:, 0] == pytest.approx([1, 0.5, 0])
 
 
+def test_places_that_stand_further_up_are_measured_there() -> None:
+    """Half a place up and left, as convolutions have it that begin at the edge: rows end at 1, columns at 2."""
+    moved = Grid(2, 2, offset=-0.5)
+    assert cover_places((0, 0, 1, 2), moved, 4, 8).tolist() == [[1, 0], [0, 0]]
+    assert cover_places((1, 0, 3, 8), moved, 4, 8).tolist() == [[0, 0], [2 / 3, 2 / 3]]
+    last = np.array([[0.0, 0.0], [0.0, 1.0]])  # its middle: row 2, column 4
+    assert points_into(last, (2, 4, 3, 5), moved, 4, 8) and not points_into(last, (3, 6, 4, 8), moved, 4, 8)
+    alike = WatchedCaption(np.ones((1, 4)), [(0, 0, 1, 2)], [None], 4, 8)
+    assert measure_boxes([alike], moved)[ALL].gain == pytest.approx(1)
+
+
 def test_shares_pointing_and_chance_are_as_computed_by_hand() -> None:
     maps = np.array([[0.1, 0.2, 0.3, 0.4], [1, 0, 0, 0], [0.25, 0.25, 0.25, 0.25]])
     box = (1, 2, 4, 8)
@@ -38,9 +49,9 @@ def test_shares_pointing_and_chance_are_as_computed_by_hand() -> None:
 
 def test_a_centre_on_the_lower_border_is_outside() -> None:
     weights = np.array([[0.0, 0.0], [1.0, 0.0]])  # its centre: row 3, column 2
-    assert points_into(weights, (3, 2, 4, 3), 4, 8)
-    assert not points_into(weights, (0, 0, 3, 8), 4, 8)
-    assert not points_into(weights, (0, 0, 4, 2), 4, 8)
+    assert points_into(weights, (3, 2, 4, 3), FOUR, 4, 8)
+    assert not points_into(weights, (0, 0, 3, 8), FOUR, 4, 8)
+    assert not points_into(weights, (0, 0, 4, 2), FOUR, 4, 8)
 
 
 def test_attention_that_looks_everywhere_has_the_uniform_share() -> None:

@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from regard import fit, load, preset
+from regard.core.grid import Grid
 from regard.core.inputs import Inputs
 from regard.decode.reading import Pictured, Reading, Strip
 from regard.errors import InputError
@@ -91,10 +92,16 @@ def test_of_places_that_look_at_each_other_the_class_token_speaks() -> None:
 def test_the_place_with_the_most_weight_stays_as_it_was() -> None:
     picture = draw_square()
     places = torch.tensor([[0.0, 0.2], [0.8, 0.4]])
-    lit = light_picture(picture, places)
+    lit = light_picture(picture, places, Grid(2, 2))
     assert (lit[12:, :18] == picture[12:, :18]).all()
     assert (lit[:12, :18] == (picture[:12, :18] * NIGHT).round()).all()
     assert (lit[12:, 18:] == (picture[12:, 18:] * (NIGHT + (1 - NIGHT) / 2)).round()).all()
+
+
+def test_light_falls_where_a_place_stands() -> None:
+    picture = np.full((8, 8, 3), 200, np.uint8)
+    lit = light_picture(picture, torch.tensor([[1.0, 0.0], [0.0, 0.0]]), Grid(2, 2, offset=-0.5))
+    assert (lit[:2, :2] == 200).all() and (lit[2:] < 200).all() and (lit[:, 2:] < 200).all()
 
 
 def test_a_terminal_draws_the_places_of_each_word() -> None:
@@ -115,7 +122,7 @@ def test_a_file_has_the_picture_and_one_for_each_word(tmp_path: Path) -> None:
     assert width > 2 * height
     look.save(tmp_path / "look.json")
     axes = json.loads((tmp_path / "look.json").read_text("utf-8"))["axes"]
-    assert axes["source"]["picture"]["grid"] == {"height": 3, "width": 3, "channels": 1, "first": 1}
+    assert axes["source"]["picture"]["grid"] == {"height": 3, "width": 3, "channels": 1, "first": 1, "offset": 0.0}
     assert "picture" not in axes["target"]
 
 

@@ -179,3 +179,30 @@ def test_a_map_alone_is_a_model() -> None:
     assert memory is not None and memory.states.shape == (2, 16, WIDTH)
     memory.states.sum().backward()
     assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in model.parameters())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"layers": 2, "stride": 2, "pool": 0},
+        {"layers": 2, "pool": 3},
+        {"layers": 1, "kernel": 5, "stride": 2, "pool": 3},
+        {"layers": 2, "residuals": 1, "stride": 2, "pool": 0},
+    ],
+    ids=str,
+)
+def test_a_place_stands_in_the_middle_of_what_it_sees(settings: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    spec = Convolutions(image=40, channels=1, middle=4, **settings)
+    model = build(spec).double()
+    places = spec.sides[0]
+    place, seen = places // 2, set[int]()
+    for _ in range(20):  # pooling lets through what is largest, each time elsewhere
+        pixels = torch.randn(1, 1, 40, 40, dtype=torch.float64, requires_grad=True)
+        model.read(pixels)[0, place * places + place].square().sum().backward()
+        assert pixels.grad is not None
+        seen |= set(pixels.grad.abs().sum((0, 1, 3)).nonzero().flatten().tolist())
+    middle = (min(seen) + max(seen) + 1) / 2  # from the upper edge
+    edges = spec.grid.find_edges(places, 40)
+    assert middle == pytest.approx((edges[place] + edges[place + 1]) / 2)
+    assert spec.grid.find_place(middle / 40, places) == place

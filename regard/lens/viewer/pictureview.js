@@ -20,6 +20,17 @@ export function findPicture({ axes }) {
   return Object.values(axes).find((axis) => axis.picture)?.picture ?? null;
 }
 
+/** The place along a side at a share of its length; places stand by an offset further on than equal parts would. */
+function findPlace(share, places, offset = 0) {
+  return Math.min(Math.max(Math.floor(share * places - offset), 0), places - 1);
+}
+
+/** Where along a side a place begins, in pixels; the first and the last reach to the ends. */
+function findEdge(edge, places, offset, length) {
+  if (edge === 0 || edge === places) return edge === 0 ? 0 : length;
+  return Math.round(((edge + (offset ?? 0)) * length) / places);
+}
+
 export class PictureView {
   #store;
   #picture;
@@ -96,9 +107,9 @@ export class PictureView {
     if (!weights?.columnAxis.picture) return nothing;
     const { grid } = this.#picture;
     const box = this.#canvas.getBoundingClientRect();
-    const across = Math.floor(((event.clientX - box.left) / box.width) * grid.width);
-    const down = Math.floor(((event.clientY - box.top) / box.height) * grid.height);
-    if (across < 0 || down < 0 || across >= grid.width || down >= grid.height) return nothing;
+    const [x, y] = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
+    if (x < 0 || y < 0 || x >= 1 || y >= 1) return nothing;
+    const [across, down] = [findPlace(x, grid.width, grid.offset), findPlace(y, grid.height, grid.offset)];
     const place = grid.first + down * grid.width + across;
     return weights.rowAxis.picture ? { row: place, column: null } : { row: null, column: place };
   }
@@ -126,8 +137,8 @@ export class PictureView {
     const colors = readColors();
     const cell = (place) => {
       const [x, y] = [(place - grid.first) % grid.width, Math.floor((place - grid.first) / grid.width)];
-      const [left, top] = [Math.round((x * width) / grid.width), Math.round((y * height) / grid.height)];
-      const [right, bottom] = [((x + 1) * width) / grid.width, ((y + 1) * height) / grid.height].map(Math.round);
+      const [left, right] = [x, x + 1].map((edge) => findEdge(edge, grid.width, grid.offset, width));
+      const [top, bottom] = [y, y + 1].map((edge) => findEdge(edge, grid.height, grid.offset, height));
       return [left, top, right - left, bottom - top];
     };
     if (row !== null) {
