@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Never, Self, cast
+from typing import Any, ClassVar, Literal, Never, Self
 
 import torch
 from pydantic import model_validator
@@ -28,15 +27,15 @@ from regard.core.role import HeadSpec, InitSpec, insist_on_memory
 from regard.core.spec import Spec, build_optional
 from regard.core.stack import Stack, StackSpec
 from regard.core.state import Group, Memory, Progress, State
+from regard.core.usable import Usable
 from regard.core.view import View
-from regard.core.visible import Visible
 from regard.errors import InputError, SpecError
 
 # positions that a state reads at once; at 2,048 and 4,096 positions it takes within 3% of the time of one piece
 CHUNK = 512
 
 
-class Model(Visible):
+class Model(Usable):
     """Tokens (or images) to logits.
 
     >>> import regard, torch
@@ -186,34 +185,6 @@ class Model(Visible):
             last = end if last is None else torch.where(view.mask.counts[:, None, None] > 0, end, last)
         assert last is not None
         return self._answer(last, view)[:, 0]
-
-    # What the rooms above can do with a model in hand. They are asked through the package's surface, and only when
-    # somebody calls, so that this room still stands on nothing.
-
-    @classmethod
-    def load(cls, noun: str | Path, where: Literal["auto", "cpu", "cuda", "mps"] = "auto") -> Model:
-        """The model of a run, of a folder that `save` wrote, or of one in Hugging Face layout."""
-        import regard
-
-        return cast(Model, regard.load(noun, where).model)
-
-    def save(self, folder: str | Path) -> Path:
-        """Write the model to a new folder, which `Model.load` and every verb that needs no words takes."""
-        import regard
-
-        return regard.save(self, folder)
-
-    def export(self, place: str | Path, to: str | None = None, precision: str | None = None) -> list[Path]:
-        """Write the model for others: Hugging Face layout, another target, or packed, in our own; the files."""
-        import regard
-
-        return regard.export(self, place, to, precision)
-
-    def generate(self, tokens: Tensor | Inputs, **settings: Any) -> list[list[int]]:
-        """Go on from each row of tokens, or translate it: `generate(tokens, max_tokens=20, sample=True, seed=1)`."""
-        import regard
-
-        return regard.generate(self, tokens, **settings)
 
     @property
     def endless(self) -> bool:

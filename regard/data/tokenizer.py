@@ -26,6 +26,7 @@ from tokenizers import AddedToken, Encoding, Regex, decoders, models, normalizer
 from tokenizers import Tokenizer as Engine
 
 from regard.core.spec import FileName, Rate, Size, Spec
+from regard.data.boundary import BOUNDS, JOIN
 from regard.data.given import check_text, check_texts
 from regard.data.rewriting import insist_on_size
 from regard.errors import DataError, InputError
@@ -34,21 +35,6 @@ PAD, UNKNOWN, BEGIN, END = "[PAD]", "[UNK]", "[BOS]", "[EOS]"
 SPECIAL = (PAD, UNKNOWN, BEGIN, END)
 SEPARATOR, MASK = "[SEP]", "[MASK]"  # for tasks that need them; they come after the others
 Kind = Literal["bpe", "byte-bpe", "unigram", "wordpiece", "word", "given", "character", "byte"]
-
-# No piece has both letters and punctuation, so that `cat` is one word before a comma, a full stop and a question mark;
-# an apostrophe stays with what it ends: l'|ami, don'|t.
-BOUNDS = pre_tokenizers.Split(Regex(r"▁?[\p{L}\p{M}\p{N}]+['’]|▁?[^\p{L}\p{M}\p{N}▁]+"), "isolated")
-
-# Words don't tell where spaces were. Punctuation is put where it nearly always stands: "a cat, a dog" comes back.
-# A later word changes nothing of what stands before it, so a text can be shown as it grows.
-JOIN = decoders.Sequence(
-    [
-        decoders.WordPiece(prefix="\0", cleanup=False),  # a space before each word but the first
-        decoders.Fuse(),
-        decoders.Replace(Regex(r" (?=[,.;:!?%…)\]}'’\-])"), ""),
-        decoders.Replace(Regex(r"(?<=[(\[{'’\-]) "), ""),
-    ]
-)
 
 
 class TokenizerSpec(Spec):
@@ -131,10 +117,9 @@ class TokenizerSpec(Spec):
             return model, pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), BOUNDS]), decoders.Metaspace()
         if self.pieces == "wordpiece":
             return models.WordPiece(unk_token=UNKNOWN), words, decoders.WordPiece()
-        if self.pieces == "word":
-            return models.WordLevel(unk_token=UNKNOWN), words, JOIN
-        if self.pieces == "given":
-            return models.WordLevel(unk_token=UNKNOWN), pre_tokenizers.WhitespaceSplit(), None
+        if self.pieces in ("word", "given"):
+            way = (words, JOIN) if self.pieces == "word" else (pre_tokenizers.WhitespaceSplit(), None)
+            return models.WordLevel(unk_token=UNKNOWN), *way
         if self.pieces == "character":
             each = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
             return models.WordLevel(unk_token=UNKNOWN), each, decoders.Fuse()

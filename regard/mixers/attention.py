@@ -29,7 +29,7 @@ from regard.core.spec import Positive, Rate, Size, build_optional, divides
 from regard.core.state import Shared, State
 from regard.core.view import View
 from regard.errors import SpecError
-from regard.parts.band import Span, choose_block, cut_band, is_worth_it, make_tables, take
+from regard.parts.band import Neighbourhood, choose_block, cut_band, is_worth_it, make_tables, take
 from regard.parts.position import Position
 from regard.parts.score import weigh
 
@@ -193,11 +193,11 @@ class MultiHeadAttention(Mixer):
         window, block = spec.window, choose_block(spec.window)
         spans = cut_band(mask.time, window, spec.causal, block)
 
-        def allow(span: Span) -> Tensor:
+        def allow(span: Neighbourhood) -> Tensor:
             allowed = mask.allow(span.queries, span.keys, spec.causal, window)
             return allowed if spec.itself else look_away(allowed, *span.places(query.device))
 
-        def bend(span: Span) -> Tensor | None:
+        def bend(span: Neighbourhood) -> Tensor | None:
             queries, keys = span.places(query.device)
             return self.bias(view, queries, lambda: keys, ("band", span.shape))
 

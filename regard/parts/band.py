@@ -19,7 +19,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Span:
+class Neighbourhood:
     """A block of queries, and all the keys that one of them may see: places from where to where."""
 
     queries: slice
@@ -55,16 +55,20 @@ def is_worth_it(time: int, window: int, causal: bool) -> bool:
     return time >= choose_block(window) + (1 if causal else 2) * window + 128
 
 
-def cut_band(time: int, window: int, causal: bool, block: int) -> list[Span]:
+def cut_band(time: int, window: int, causal: bool, block: int) -> list[Neighbourhood]:
     """The blocks of a sequence, in order; the last one may be shorter."""
     reach, spans = window - 1, []
     for first in range(0, time, block):
         last = min(first + block, time)
-        spans.append(Span(slice(first, last), slice(max(0, first - reach), min(time, last + (0 if causal else reach)))))
+        spans.append(
+            Neighbourhood(slice(first, last), slice(max(0, first - reach), min(time, last + (0 if causal else reach))))
+        )
     return spans
 
 
-def make_tables(spans: list[Span], alike: bool, allow: Callable[[Span], Tensor], dtype: torch.dtype) -> list[Tensor]:
+def make_tables(
+    spans: list[Neighbourhood], alike: bool, allow: Callable[[Neighbourhood], Tensor], dtype: torch.dtype
+) -> list[Tensor]:
     """For each block what is added to its scores, 0 or -inf: (1 or rows, 1, queries, keys).
 
     `alike`: blocks of one shape allow the same. The kernel would take truths too, but it makes numbers of them at each

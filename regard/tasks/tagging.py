@@ -255,8 +255,7 @@ def spellings(rows: Sequence[TaggedWords], shape: Sequence[int]) -> dict[str, Te
 class TaggingTask(Task[TaggingBatch]):
     """The task on one prepared corpus."""
 
-    goal, rising = "accuracy", True
-    counts = "words"
+    goal, rising, counts = "accuracy", True, "words"
     sorted_by = ("text",)
 
     def make_batch(self, rows: list[int], chance: Random) -> TaggingBatch:

@@ -1,0 +1,46 @@
+"""What the rooms above can do with a model in hand.
+
+They are asked through the package's surface, and only when somebody calls, so that this room still stands on nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from torch import Tensor
+
+from regard.core.inputs import Inputs
+from regard.core.visible import Visible
+
+if TYPE_CHECKING:
+    from regard.core.model import Model
+
+
+class Usable(Visible):
+    """A model that is loaded, kept, sent out and asked to write."""
+
+    @classmethod
+    def load(cls, noun: str | Path, where: Literal["auto", "cpu", "cuda", "mps"] = "auto") -> Model:
+        """The model of a run, of a folder that `save` wrote, or of one in Hugging Face layout."""
+        import regard
+
+        return cast("Model", regard.load(noun, where).model)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model to a new folder, which `Model.load` and every verb that needs no words takes."""
+        import regard
+
+        return regard.save(cast("Model", self), folder)
+
+    def export(self, place: str | Path, to: str | None = None, precision: str | None = None) -> list[Path]:
+        """Write the model for others: Hugging Face layout, another target, or packed, in our own; the files."""
+        import regard
+
+        return regard.export(cast("Model", self), place, to, precision)
+
+    def generate(self, tokens: Tensor | Inputs, **settings: Any) -> list[list[int]]:
+        """Go on from each row of tokens, or translate it: `generate(tokens, max_tokens=20, sample=True, seed=1)`."""
+        import regard
+
+        return regard.generate(cast("Model", self), tokens, **settings)
