@@ -1,8 +1,8 @@
 """A matrix that a loop multiplies by at every step, whose gradient is one product over all steps.
 
-Step by step, autograd would compute the gradient of the whole matrix from a few rows and add it up, once a step: a
-large part of what training a recurrence costs. Here products are added to what is given for all steps at once. The
-gradient of that is the slope of every step, and with what each step read it is all that the matrix needs.
+Step by step, autograd would compute the gradient of the whole matrix from a few rows and add it up, once a step. Here
+products are added to what is given for all steps at once. The gradient of that is the slope of every step, and with
+what each step read it is all that the matrix needs. Measured at 16 steps of 64 rows: 5 to 11 % of a pass, at best.
 """
 
 from __future__ import annotations
