@@ -37,8 +37,8 @@ class MapSettings(Settings):
     but one has a quarter of the width."""
     groups: Count = 8
     """Channels of a convolution are normalised in this many groups; at 0 they aren't."""
-    residuals: Count = 0
-    """Behind each convolution come this many pairs whose input is added to their output."""
+    residuals: Count | tuple[Count, ...] = 0
+    """Behind each convolution come this many pairs whose input is added to their output; or one number for each."""
     patch: Size = 8
     """A patch is a square with sides of this many pixels."""
 

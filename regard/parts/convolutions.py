@@ -39,8 +39,9 @@ class Convolutions(Pictures):
     """Only so many layers pool, the last ones; unless given, all."""
     groups: Count = 0
     """Channels are normalised in this many groups before each ReLU (Wu & He 2018); at 0 they aren't."""
-    residuals: Count = 0
-    """Behind each layer come this many pairs of convolutions whose input is added to their output (He et al. 2016)."""
+    residuals: Count | tuple[Count, ...] = 0
+    """Behind each layer come this many pairs of convolutions whose input is added to their output (He et al. 2016); or
+    one number for each layer."""
 
     @property
     def padding(self) -> int:
@@ -50,6 +51,11 @@ class Convolutions(Pictures):
     def between(self) -> tuple[int, ...]:
         """The channels of all layers but the last."""
         return (self.middle,) * (self.layers - 1) if isinstance(self.middle, int) else self.middle
+
+    @property
+    def pairs(self) -> tuple[int, ...]:
+        """The residual pairs behind each layer."""
+        return (self.residuals,) * self.layers if isinstance(self.residuals, int) else self.residuals
 
     def is_pooled(self, layer: int) -> bool:
         return bool(self.pool) and layer >= self.layers - (self.layers if self.pools is None else self.pools)
@@ -82,6 +88,8 @@ class Convolutions(Pictures):
                 f"middle: {len(self.middle)} numbers of channels, and {self.layers} layers have {self.layers - 1} "
                 "between them"
             )
+        if len(self.pairs) != self.layers:
+            raise ValueError(f"residuals: {len(self.pairs)} numbers of pairs, and there are {self.layers} layers")
         return self
 
     def build(self, width: int, table: Lookup | None = None) -> Part:
@@ -95,7 +103,7 @@ class ConvolutionalEmbedding(PictureEmbedding):
         super().__init__(spec, width)
         sizes = (spec.channels, *spec.between, width)
         self.layers = nn.ModuleList(
-            ConvolutionLayer(spec, inputs, outputs, spec.is_pooled(number))
+            ConvolutionLayer(spec, inputs, outputs, number)
             for number, (inputs, outputs) in enumerate(pairwise(sizes))
         )
 
@@ -110,12 +118,12 @@ class ConvolutionalEmbedding(PictureEmbedding):
 class ConvolutionLayer(Part):
     """pool(relu(norm(convolution))), then residual pairs."""
 
-    def __init__(self, spec: Convolutions, inputs: int, outputs: int, pools: bool) -> None:
+    def __init__(self, spec: Convolutions, inputs: int, outputs: int, number: int) -> None:
         super().__init__()
-        self.pool = spec.pool if pools else 0
+        self.pool = spec.pool if spec.is_pooled(number) else 0
         self.convolution = nn.Conv2d(inputs, outputs, spec.kernel, spec.stride, spec.padding, bias=False)
         self.norm = nn.GroupNorm(spec.groups, outputs) if spec.groups else None
-        self.residuals = nn.ModuleList(ResidualPair(spec.groups, outputs) for _ in range(spec.residuals))
+        self.residuals = nn.ModuleList(ResidualPair(spec.groups, outputs) for _ in range(spec.pairs[number]))
 
     def reset(self) -> None:
         nn.init.kaiming_normal_(self.convolution.weight)

@@ -146,6 +146,7 @@ def test_the_sides_are_what_the_layers_leave() -> None:
         {"layers": 2, "kernel": 2, "pool": 2, "residuals": 1, "groups": 2},
         {"layers": 2, "pool": 0, "stride": 2, "first": True},
         {"layers": 2, "kernel": 4, "middle": 16, "groups": 4, "residuals": 2},
+        {"layers": 2, "middle": 4, "residuals": (0, 1)},
     ):
         spec = Convolutions(image=(19, 30), **settings)
         found = read(build(spec), torch.randn(2, 3, 19, 30))
@@ -155,6 +156,8 @@ def test_the_sides_are_what_the_layers_leave() -> None:
 def test_layers_that_do_not_suit_are_refused() -> None:
     with pytest.raises(SpecError, match="3 layers have 2 between them"):
         Convolutions(layers=3, middle=(4,))
+    with pytest.raises(SpecError, match="2 numbers of pairs, and there are 3 layers"):
+        Convolutions(layers=3, residuals=(0, 1))
     with pytest.raises(SpecError, match="groups"):
         Convolutions(groups=3).build(WIDTH)
 
