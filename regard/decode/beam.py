@@ -19,18 +19,19 @@ class Candidate(NamedTuple):
     token: int
 
 
-def best(totals: Tensor, sentences: int, beam: int, ends: int = 1) -> list[list[Candidate]]:
-    """For each sentence the beam and as many for each end, best first, so that ends don't crowd out those who go on.
+def best(totals: Tensor, tokens: Tensor, sentences: int, count: int) -> list[list[Candidate]]:
+    """For each sentence its best continuations, best first.
 
-    totals: (rows, vocabulary), the same number of rows for each sentence.
+    totals, tokens: (rows, options), the best of each row; the same number of rows for each sentence.
     """
-    fan, words = totals.shape[0] // sentences, totals.shape[1]
-    sums, places = totals.view(sentences, -1).topk(min((1 + ends) * beam, fan * words))
+    fan, options = totals.shape[0] // sentences, totals.shape[1]
+    sums, places = totals.view(sentences, -1).topk(min(count, fan * options))
+    words = tokens.view(sentences, -1).gather(1, places)
     found = []
-    for sentence, (values, flat) in enumerate(zip(sums.tolist(), places.tolist(), strict=True)):
+    for sentence, row in enumerate(zip(sums.tolist(), places.tolist(), words.tolist(), strict=True)):
         first = sentence * fan
-        pairs = zip(values, flat, strict=True)
-        found.append([Candidate(v, first + at // words, at % words) for v, at in pairs if v > -math.inf])
+        triples = zip(*row, strict=True)
+        found.append([Candidate(v, first + at // options, word) for v, at, word in triples if v > -math.inf])
     return found
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from regard.core.probe import Probe, Record
 from regard.core.state import State
+from regard.decode.best import find_best
 from regard.decode.filters import Context, Filter, explain
 from regard.errors import RegardError
 
@@ -75,7 +77,6 @@ class Turn:
     """The scores of a request's next tokens, and how its rows came here."""
 
     own: Tensor  # (rows, vocabulary), the model's own log-probabilities
-    scores: Tensor  # (rows, vocabulary), after the rules
     rules: Sequence[Filter]
     context: Context  # what was written so far, and for whom
     logs: Tensor  # (rows, written), the model's own log-probabilities of that
@@ -86,15 +87,46 @@ class Turn:
     def written(self) -> int:
         return self.context.tokens.shape[1]
 
+    @cached_property
+    def scores(self) -> Tensor:
+        """(rows, vocabulary), after the rules."""
+        scores = self.own
+        for rule in self.rules:
+            scores = rule(scores, self.context)
+        return scores
+
+    @cached_property
+    def barred(self) -> list[int] | None:
+        """The tokens that no row may write, where that is all that the rules say."""
+        found = [rule.bar(self.context) for rule in self.rules]
+        return None if None in found else sorted({token for tokens in found for token in tokens or ()})
+
+    def find_best(self, count: int) -> tuple[Tensor, Tensor]:
+        """The best tokens of each row, best first, and their scores: (rows, count) of each, or as many as there are."""
+        barred = self.barred
+        if not barred:
+            return find_best(self.scores if barred is None else self.own, count)
+        # among so many more are as many that aren't ruled out
+        scores, tokens = find_best(self.own, count + len(barred))
+        out = torch.isin(tokens, torch.tensor(barred, device=tokens.device))
+        scores, places = scores.masked_fill(out, -math.inf).topk(min(count, tokens.shape[1]))
+        return scores, tokens.gather(1, places)
+
     def draw(self, shapes: Sequence[Filter], generators: Sequence[torch.Generator] | None) -> Tensor:
         """A token for each row: from its own generator what the shapes leave, or without generators the best."""
-        scores = self.scores
-        if generators is not None:
+        if generators is None:
+            scores = self.own
+            tokens = scores.argmax(-1)
+            if self.barred is None or not set(self.barred).isdisjoint(tokens.tolist()):
+                scores = self.scores
+                tokens = scores.argmax(-1)
+        else:
+            scores = self.scores
             for shape in shapes:
                 scores = shape(scores, self.context)
             noise = torch.stack([torch.empty(scores.shape[1]).exponential_(generator=luck) for luck in generators])
             scores = scores - noise.log().to(scores)  # Gumbel's way to draw from a softmax
-        tokens = scores.argmax(-1)
+            tokens = scores.argmax(-1)
         allowed = scores.gather(1, tokens[:, None])[:, 0] > -math.inf
         if not bool(allowed.all()):
             raise self.explain(int(allowed.int().argmin()))
@@ -141,11 +173,8 @@ class Seat:
         """Let the request choose by its rows' scores, and write that down; the rows whose state goes on."""
         request, own = self.request, given.own
         context = request.make_context(self.tokens, self.owners, given.logits)
-        scores = own
-        for rule in request.rules:
-            scores = rule(scores, context)
         seen = {name: given.seen[name] for name in request.watched}  # a neighbour may have asked for more
-        choice = request.choose(Turn(own, scores, request.rules, context, self.logs, self.held, seen))
+        choice = request.choose(Turn(own, request.rules, context, self.logs, self.held, seen))
         self.owners, self.afresh = [self.owners[row] for row in choice.rows], choice.afresh
         index = torch.tensor(choice.rows, dtype=torch.long, device=own.device)
         self.tokens = torch.cat((self.tokens[index], choice.tokens[:, None]), 1)

@@ -257,13 +257,13 @@ class BeamBatch(Request):
         """Set aside the continuations that end, and go on with the best of the others."""
         chosen: list[Candidate] = []
         owners = turn.context.owners
-        options = self.options(owners, self.sums[:, None] + turn.scores)
+        options = self.options(turn)
         opens = [self.set_aside(turn, found) for found in options]
         sums = self.sums.view(len(options), -1)
         for number, found in enumerate(opens):
-            row = number * sums.shape[1] + int(sums[number].argmax())
-            if not found and not self.finished[owners[row]]:
-                raise turn.explain(row)
+            first = number * sums.shape[1]
+            if not found and not self.finished[owners[first]]:
+                raise turn.explain(first + int(sums[number].argmax()))
         fan = max((len(found) for found in opens), default=0)
         for found in opens:
             if found:
@@ -273,20 +273,25 @@ class BeamBatch(Request):
         tokens = turn.context.tokens.new_tensor([item.token for item in chosen])
         return Choice([item.row for item in chosen], tokens)
 
-    def options(self, owners: Sequence[int], totals: Tensor) -> list[list[Candidate]]:
+    def options(self, turn: Turn) -> list[list[Candidate]]:
         """Each sentence's continuations that are worth a look."""
-        settings = self.settings
-        sentences = len(set(owners))
-        fan = len(owners) // sentences
-        firsts = range(0, len(owners), fan)
+        settings, rows = self.settings, len(turn.context.owners)
+        sentences = len(set(turn.context.owners))
+        fan = rows // sentences
+        firsts, sums = range(0, rows, fan), self.sums[:, None]
         if settings.groups > 1:
+            totals = sums + turn.scores
             sizes = (settings.beam, settings.groups, settings.diversity, self.ends)
             return [in_groups(totals[at : at + fan], at, *sizes) for at in firsts]
-        found = best(totals, sentences, settings.beam, len(self.ends))
+        # as many for each end as for the beam, so that ends don't crowd out those who go on
+        count = (1 + len(self.ends)) * settings.beam
+        scores, tokens = turn.find_best(count)
+        found = best(sums + scores, tokens, sentences, count)
         for sentence, at in enumerate(firsts):
             duties = self.duties[at : at + fan]
             if any(not duty.done for duty in duties):
-                found[sentence] = owing(totals[at : at + fan], at, found[sentence], duties, settings.beam, self.ends)
+                totals = sums[at : at + fan] + turn.scores[at : at + fan]
+                found[sentence] = owing(totals, at, found[sentence], duties, settings.beam, self.ends)
         return found
 
     def set_aside(self, turn: Turn, found: list[Candidate]) -> list[Candidate]:

@@ -69,6 +69,24 @@ class Filter:
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
         raise NotImplementedError
 
+    def bar(self, context: Context) -> Sequence[int] | None:
+        """The tokens that it rules out in all rows alike, where it does nothing else; None: it must be called.
+
+        Whoever looks for the best tokens leaves those out, and needn't copy all scores for their sake.
+        """
+        return None
+
+
+class Barring(Filter):
+    """Rules tokens out in all rows alike."""
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        barred = self.bar(context)
+        return scores.index_fill(1, torch.tensor(barred, device=scores.device), -math.inf) if barred else scores
+
+    def bar(self, context: Context) -> Sequence[int]:
+        raise NotImplementedError
+
 
 @dataclass
 class Temperature(Filter):
@@ -191,19 +209,19 @@ class Banned(Filter):
 
 
 @dataclass
-class Never(Filter):
+class Never(Barring):
     """Tokens that aren't text: pads, masks and their kin."""
 
     tokens: Sequence[int]
     asks = "that special tokens aren't text"
     remedy = "a tokenizer with more pieces"
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
-        return scores.index_fill(1, torch.tensor(self.tokens, device=scores.device), -math.inf)
+    def bar(self, context: Context) -> Sequence[int]:
+        return self.tokens
 
 
 @dataclass
-class NotFirst(Filter):
+class NotFirst(Barring):
     """Tokens that aren't written first."""
 
     tokens: Sequence[int]
@@ -211,10 +229,8 @@ class NotFirst(Filter):
     asks = "the tokens that aren't written first"
     remedy = "another model"
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
-        if context.tokens.shape[1] != self.place:
-            return scores
-        return scores.index_fill(1, torch.tensor(self.tokens, device=scores.device), -math.inf)
+    def bar(self, context: Context) -> Sequence[int]:
+        return self.tokens if context.tokens.shape[1] == self.place else ()
 
 
 @dataclass
@@ -232,6 +248,9 @@ class Opening(Filter):
         kept[:, self.token] = 0.0
         return kept
 
+    def bar(self, context: Context) -> Sequence[int] | None:
+        return () if context.tokens.shape[1] else None
+
 
 @dataclass
 class Owed(Filter):
@@ -243,8 +262,7 @@ class Owed(Filter):
     remedy = "fewer required words"
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
-        written = context.tokens.shape[1]
-        rows = [row for row in context.owing if written < self.lengths[context.owners[row]]]
+        rows = self.find_rows(context)
         if not rows:
             return scores
         scores = scores.clone()
@@ -252,9 +270,16 @@ class Owed(Filter):
             scores[rows, end] = -math.inf
         return scores
 
+    def bar(self, context: Context) -> Sequence[int] | None:
+        return None if self.find_rows(context) else ()
+
+    def find_rows(self, context: Context) -> list[int]:
+        written = context.tokens.shape[1]
+        return [row for row in context.owing if written < self.lengths[context.owners[row]]]
+
 
 @dataclass
-class Minimum(Filter):
+class Minimum(Barring):
     """No end before so many tokens."""
 
     length: int
@@ -262,11 +287,8 @@ class Minimum(Filter):
     asks = "min_tokens={length}"
     remedy = "a smaller minimum"
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
-        if context.tokens.shape[1] >= self.length:
-            return scores
-        ends = torch.tensor(self.ends, dtype=torch.long, device=scores.device)  # none: nothing is forbidden
-        return scores.index_fill(1, ends, -math.inf)
+    def bar(self, context: Context) -> Sequence[int]:
+        return self.ends if context.tokens.shape[1] < self.length else ()
 
 
 @dataclass
@@ -280,8 +302,7 @@ class Maximum(Filter):
     remedy = "a larger maximum"
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
-        written = context.tokens.shape[1]
-        rows = [row for row, owner in enumerate(context.owners) if written >= self.lengths[owner]]
+        rows = self.find_rows(context)
         if not rows:
             return scores
         scores = scores.clone()
@@ -289,6 +310,13 @@ class Maximum(Filter):
         if self.free:
             scores[rows, self.end] = 0.0
         return scores
+
+    def bar(self, context: Context) -> Sequence[int] | None:
+        return None if self.find_rows(context) else ()
+
+    def find_rows(self, context: Context) -> list[int]:
+        written = context.tokens.shape[1]
+        return [row for row, owner in enumerate(context.owners) if written >= self.lengths[owner]]
 
 
 @dataclass
@@ -300,14 +328,20 @@ class Prefix(Filter):
     remedy = "another prefix"
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
-        written = context.tokens.shape[1]
-        rows = [row for row, owner in enumerate(context.owners) if written < len(self.prefixes[owner])]
+        rows, written = self.find_rows(context), context.tokens.shape[1]
         if not rows:
             return scores
         forced = torch.tensor([self.prefixes[context.owners[row]][written] for row in rows], device=scores.device)
         scores = scores.clone()
         scores[rows] = only(scores[rows], forced)
         return scores
+
+    def bar(self, context: Context) -> Sequence[int] | None:
+        return None if self.find_rows(context) else ()
+
+    def find_rows(self, context: Context) -> list[int]:
+        written = context.tokens.shape[1]
+        return [row for row, owner in enumerate(context.owners) if written < len(self.prefixes[owner])]
 
 
 def only(scores: Tensor, tokens: Tensor) -> Tensor:
