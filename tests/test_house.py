@@ -17,7 +17,8 @@ PACKAGE = Path(__file__).parent.parent / "regard"
 # what each room may import of the others; errors and config belong to everybody
 ARROWS = {
     "host": set(),
-    "core": set(),
+    "kernels": set(),
+    "core": {"kernels"},
     "parts": {"core"},
     "mixers": {"core", "parts"},
     "models": {"core", "parts", "mixers"},

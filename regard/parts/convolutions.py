@@ -103,8 +103,7 @@ class ConvolutionalEmbedding(PictureEmbedding):
         super().__init__(spec, width)
         sizes = (spec.channels, *spec.between, width)
         self.layers = nn.ModuleList(
-            ConvolutionLayer(spec, inputs, outputs, number)
-            for number, (inputs, outputs) in enumerate(pairwise(sizes))
+            ConvolutionLayer(spec, inputs, outputs, number) for number, (inputs, outputs) in enumerate(pairwise(sizes))
         )
 
     def read(self, inputs: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.data.tokenizer import TokenizerSpec
+from regard.decode.filters.shapes import MinP, Temperature, TopK, TopP, Typical
 from regard.decode.filters.usual import (
     Banned,
     Context,
@@ -16,16 +17,11 @@ from regard.decode.filters.usual import (
     Filter,
     Maximum,
     Minimum,
-    MinP,
     Never,
     NoRepeat,
     Owed,
     Prefix,
     Repetition,
-    Temperature,
-    TopK,
-    TopP,
-    Typical,
     rules,
     special_tokens,
 )

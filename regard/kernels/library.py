@@ -1,0 +1,126 @@
+"""The library of kernels: built once, kept among the user's own files, loaded by whoever asks first.
+
+The compiler is GCC's: its threads are then those of the OpenMP library that torch has loaded. Nothing here raises: what
+can't be built isn't used, and `describe` says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from ctypes import CDLL, c_int, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+SOURCE = Path(__file__).with_name("kernels.cpp")
+COMPILER = "g++"
+FLAGS = ("-O3", "-std=c++17", "-shared", "-fPIC", "-fopenmp", "-ffp-contract=off", "-w")
+SWITCH = "REGARD_KERNELS"  # off: torch's alone
+LONGEST = 120  # seconds for the compiler
+LEVELS = {1: "AVX2", 2: "AVX-512 with VNNI"}
+# what each function takes, in order
+TAKES: dict[str, tuple[type, ...]] = {
+    "regard_level": (),
+    "regard_packed_bytes": (c_int64, c_int64),
+    "regard_pack": (c_void_p, c_int64, c_int64, c_void_p, c_void_p),
+    "regard_multiply": (
+        *(c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int, c_void_p, c_int),
+    ),
+}
+GIVES: dict[str, type] = {"regard_level": c_int, "regard_packed_bytes": c_int64}
+
+
+class Library:
+    """The loaded kernels, and what they run on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.functions = CDLL(str(path))
+        for name, takes in TAKES.items():
+            function = getattr(self.functions, name)
+            function.argtypes, function.restype = takes, GIVES.get(name)
+        self.level: int = self.functions.regard_level()
+
+
+Missing = Literal["switched off", "not for this machine", "no compiler", "not built"]
+
+
+@cache
+def find_library() -> Library | Missing:
+    """The kernels, built if need be; or why there are none."""
+    if os.environ.get(SWITCH, "").lower() in ("off", "0", "no"):
+        return "switched off"
+    # torch with another OpenMP than GCC's would have a second pool of threads beside it
+    if (
+        not sys.platform.startswith("linux")
+        or platform.machine() != "x86_64"
+        or not torch.backends.openmp.is_available()
+    ):
+        return "not for this machine"
+    try:
+        path = build()
+        if path is None:
+            return "no compiler"
+        library = Library(path)
+    except (OSError, subprocess.SubprocessError, AttributeError):
+        return "not built"
+    return library if library.level else "not for this machine"
+
+
+def load() -> Library | None:
+    """The kernels, where they can be had."""
+    found = find_library()
+    return found if isinstance(found, Library) else None
+
+
+def describe() -> str:
+    """What became of the kernels, for people."""
+    found = find_library()
+    return LEVELS[found.level] if isinstance(found, Library) else found
+
+
+def build() -> Path | None:
+    """The library's file: the one that was built before from the same source, or a new one; None without a compiler."""
+    compiler = shutil.which(COMPILER)
+    name = hashlib.sha256(SOURCE.read_bytes() + repr(FLAGS).encode()).hexdigest()[:16]
+    folder = find_folder()
+    path = folder / f"kernels-{name}.so"
+    if is_ours(path):
+        return path
+    if compiler is None:
+        return None
+    with tempfile.TemporaryDirectory(dir=folder) as place:  # beside it, so that it can be renamed
+        made = Path(place) / path.name
+        subprocess.run(
+            [compiler, *FLAGS, "-o", str(made), str(SOURCE)], check=True, capture_output=True, timeout=LONGEST
+        )
+        os.replace(made, path)
+    return path
+
+
+def find_folder() -> Path:
+    """Where this user's libraries are kept: nobody else may write there, since what stands there is run."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(base) / "regard" / "kernels"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not is_ours(folder):
+        raise PermissionError(f"{folder} belongs to somebody else, or others may write there")
+    return folder
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file or folder is there, belongs to this user, and can be written by no other."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

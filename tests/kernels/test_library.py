@@ -1,0 +1,120 @@
+"""Our own kernels give what torch's give, with every path that a machine may take."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.core.product import EXACT, ByteProduct, Kernel
+from regard.kernels import library as kernels
+from regard.kernels.library import Library
+
+SIZES = [(1, 1, 1), (1, 512, 64), (2, 7, 65), (5, 130, 70), (6, 64, 63), (49, 100, 200), (97, 33, 129), (3, 2048, 1000)]
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    found = kernels.find_library()
+    if not isinstance(found, Library):
+        pytest.skip(f"kernels: {found}")
+    return found
+
+
+def multiply_plainly(x: Tensor, product: ByteProduct, levels: int, bias: Tensor) -> Tensor:
+    """The definition, in whole numbers: ((p qᵀ) · scale) · size + bias."""
+    tiny = torch.finfo(torch.float32).tiny * 127
+    size = x.abs().amax(1, keepdim=True).clamp_min(tiny) / levels
+    whole = (x / size).round().long()
+    return (whole @ product.plain.long().T).float() * product.scale * size + bias
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("level", [1, 2])
+def test_a_product_is_the_same_to_the_bit(library: Library, level: int, sizes: tuple[int, int, int]) -> None:
+    if level > library.level:
+        pytest.skip(f"this machine has {kernels.LEVELS[library.level]}")
+    rows, inputs, outputs = sizes
+    torch.manual_seed(rows * inputs)
+    product = ByteProduct(torch.randn(outputs, inputs))
+    kernel = Kernel(library, product)
+    kernel.level, kernel.levels = level, EXACT[level]
+    x, bias = torch.randn(rows, inputs) * torch.logspace(-3, 3, rows)[:, None], torch.randn(outputs)
+    x[0] = 0.0
+    expected = multiply_plainly(x, product, kernel.levels, bias)
+    assert torch.equal(kernel.multiply(x, bias), expected)
+    assert torch.equal(kernel.multiply(x, None) + bias, expected)
+    strided = torch.stack((x, x), 2)[..., 0]
+    assert torch.equal(kernel.multiply(strided, bias), expected)
+
+
+def test_torch_gives_the_same(library: Library) -> None:
+    torch.manual_seed(0)
+    product = ByteProduct(torch.randn(70, 130))
+    x = torch.randn(9, 130)
+    ours = product(x)
+    assert product.kernel is not None
+    product.kernel = None
+    assert torch.equal(ours, product(x))
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf")])
+def test_what_is_no_number_stays_none(library: Library, odd: float) -> None:
+    """A row that is broken says so, and its neighbours don't."""
+    kernel = Kernel(library, ByteProduct(torch.randn(80, 50)))
+    for place in (3, 49):
+        x = torch.randn(4, 50)
+        x[2, place] = odd
+        finite = kernel.multiply(x, None).isfinite()
+        assert not finite[2].any() and finite[[0, 1, 3]].all()
+
+
+def test_rows_do_not_know_of_each_other(library: Library) -> None:
+    kernel = Kernel(library, ByteProduct(torch.randn(200, 64)))
+    x = torch.randn(100, 64)
+    together = kernel.multiply(x, None)
+    assert all(torch.equal(together[row : row + 1], kernel.multiply(x[row : row + 1], None)) for row in range(100))
+
+
+def test_without_kernels_all_goes_on(tmp_path: Path) -> None:
+    """Switched off, or without a compiler: torch's route, and the same answer."""
+    code = (
+        "import torch\nfrom regard.core.product import ByteProduct\nfrom regard.kernels.library import describe\n"
+        "torch.manual_seed(0)\nproduct = ByteProduct(torch.randn(70, 130))\n"
+        "print(describe(), product(torch.randn(9, 130)).double().sum().item())"
+    )
+
+    def ask(**told: str) -> tuple[str, str]:
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, **told}, capture_output=True, text=True, check=True
+        )
+        words, number = done.stdout.strip().rsplit(" ", 1)
+        return words, number
+
+    usual = ask()
+    assert ask(REGARD_KERNELS="off") == ("switched off", usual[1])
+    nowhere = ask(PATH="", XDG_CACHE_HOME=str(tmp_path))
+    assert nowhere == ("no compiler", usual[1]) or usual[0] == "not for this machine"
+
+
+def test_a_folder_of_others_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands there is run, so nobody else may write there."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = kernels.find_folder()
+    assert folder.stat().st_mode & 0o077 == 0
+    folder.chmod(0o777)
+    with pytest.raises(PermissionError):
+        kernels.find_folder()
+
+
+def test_a_library_is_built_once(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = kernels.build()
+    assert first is not None and [path.name for path in first.parent.iterdir()] == [first.name]
+    before = first.stat().st_mtime_ns
+    assert kernels.build() == first and first.stat().st_mtime_ns == before
