@@ -19,7 +19,7 @@ ARROWS = {
     "host": set(),
     "kernels": set(),
     "core": {"kernels"},
-    "parts": {"core"},
+    "parts": {"core", "kernels"},
     "mixers": {"core", "parts"},
     "models": {"core", "parts", "mixers"},
     "laws": {"core", "parts", "mixers", "host"},

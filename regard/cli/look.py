@@ -203,21 +203,25 @@ def doctor(as_json: JSON = False) -> None:
     """Look at this machine: versions, speed, memory, what is missing and what to do about it."""
     from regard.core.plugins import find_installed
     from regard.host.doctor import examine
+    from regard.kernels.library import describe
 
-    found, loaded = examine(), find_installed()
+    found, loaded, kernels = examine(), find_installed(), describe()
     if as_json:
         plugins = {name: plugin.digest for name, plugin in loaded.plugins.items()}
-        print(json.dumps({**vars(found), "plugins": plugins, "broken_plugins": loaded.broken}))
+        print(json.dumps({**vars(found), "kernels": kernels, "plugins": plugins, "broken_plugins": loaded.broken}))
         return
     print(f"system       {found.system}")
     print("versions     " + "  ".join(f"{name} {number}" for name, number in found.versions.items()))
     print(f"compute      {found.cores} cores, {found.threads} threads, {', '.join(found.devices)}")
     print(f"speed        {found.fp32_gflops:,.0f} GFLOP/s in fp32, {found.bf16_gflops:,.1f} in bf16")
+    print(f"kernels      {kernels}")
     print(f"others       use {found.others:.1f} cores now")
     print(f"memory       {found.memory / 2**30:,.1f} GB;  {found.disk_free / 2**30:,.1f} GB free on this disk")
     print("extras       " + "  ".join(f"{name} {'yes' if there else 'no'}" for name, there in found.extras.items()))
     for plugin in loaded.plugins.values():
         print(f"plug-in      {plugin.name}, {plugin.place}, SHA-256 {plugin.digest[:16]}")
+    if kernels == "no compiler":
+        found.advice.append("g++ isn't installed: our own kernels make int8 and writing token by token faster")
     for line in [*found.advice, *loaded.broken.values()]:
         print(f"advice       {line}")
     hint("regard demo")

@@ -1,4 +1,5 @@
-// What torch's own kernels leave on the table when few rows are multiplied by packed weights.
+// What torch's own kernels leave on the table when a model writes token by token: few rows multiplied by packed weights, and
+// few queries that look at many keys.
 //
 // Plain C functions over plain arrays: no header but the compiler's, so it is built in seconds, by any C++17 compiler on
 // x86-64. Each function has a path for AVX-512 with VNNI and one for AVX2, chosen when it runs. Threads are OpenMP's, from
@@ -196,6 +197,160 @@ using Tile = void (*)(const uint8_t*, int64_t, const float*, const Panel&, int, 
 constexpr Tile TILES_AVX512[] = {tile_avx512<1>, tile_avx512<2>, tile_avx512<3>, tile_avx512<4>, tile_avx512<5>, tile_avx512<6>};
 constexpr Tile TILES_AVX2[] = {tile_avx2<1>, tile_avx2<2>};
 
+// ---- attention of a few queries: softmax(q kᵀ · scale) v, head by head
+
+struct Heads {
+  int64_t rows, heads, groups, queries, keys, size;
+  const float* query;  // (rows, heads, queries, size)
+  const float* key;    // (rows, groups, keys, size), and so is value
+  const float* value;
+  const bool* allowed;  // (rows, 1, queries, keys), or none
+  float* out;           // (rows, queries, heads, size)
+  // from one row, head and position to the next; numbers of a head stand side by side
+  int64_t query_row, query_head, query_step, key_row, key_head, key_step, value_row, value_head, value_step;
+  int64_t allowed_row, allowed_query, allowed_key;
+  float scale;
+};
+
+// e^x for x from -87 to 0: 2^n · e^r, where |r| is at most ln 2 / 2; the error is below two units of the last place.
+#define EXPONENTIAL(V, x, SET, MUL, ROUND, FNMADD, FMADD, TO_WHOLE, ADD_WHOLE, SET_WHOLE, SHIFT, CAST, CAST_BACK) \
+  {                                                                                                              \
+    const V n = ROUND(MUL(x, SET(1.44269504088896341f)));                                                        \
+    const V r = FNMADD(n, SET(-2.12194440e-4f), FNMADD(n, SET(0.693359375f), x));                                \
+    V p = FMADD(SET(1.9875691500e-4f), r, SET(1.3981999507e-3f));                                                \
+    p = FMADD(p, r, SET(8.3334519073e-3f));                                                                      \
+    p = FMADD(p, r, SET(4.1665795894e-2f));                                                                      \
+    p = FMADD(p, r, SET(1.6666665459e-1f));                                                                      \
+    p = FMADD(p, r, SET(5.0000001201e-1f));                                                                      \
+    p = FMADD(FMADD(p, r, SET(1.0f)), r, SET(1.0f));                                                             \
+    x = CAST_BACK(ADD_WHOLE(CAST(p), SHIFT(TO_WHOLE(n), 23)));                                                   \
+  }
+#define ROUND_512(x) _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define ROUND_256(x) _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+
+// A query that may look at nothing sees zeros, as torch has it.
+float blank(float* scores, int64_t count) {
+  for (int64_t t = 0; t < count; ++t) scores[t] = std::isnan(scores[t]) ? scores[t] : 0.0f;
+  return 1.0f;
+}
+
+// Weights of one query from its scores, in place: e^(score - largest), and what they must be divided by. `scores` has room
+// for a whole register behind the last.
+AVX512 float weigh_avx512(float* scores, int64_t count) {
+  __m512 most = _mm512_set1_ps(-INFINITY);
+  for (int64_t t = 0; t < count; t += 16) {
+    const __mmask16 there = count - t >= 16 ? 0xffff : (1u << (count - t)) - 1;
+    most = _mm512_max_ps(most, _mm512_mask_loadu_ps(most, there, scores + t));
+  }
+  const float largest = _mm512_reduce_max_ps(most);
+  if (largest == -INFINITY) return blank(scores, count);
+  const __m512 top = _mm512_set1_ps(largest), least = _mm512_set1_ps(-87.0f);
+  __m512 total = _mm512_setzero_ps();
+  for (int64_t t = 0; t < count; t += 16) {
+    const __mmask16 there = count - t >= 16 ? 0xffff : (1u << (count - t)) - 1;
+    const __m512 given = _mm512_sub_ps(_mm512_loadu_ps(scores + t), top);
+    const __mmask16 counts = there & _mm512_cmp_ps_mask(given, least, _CMP_NLT_UQ);  // what is no number counts as such
+    __m512 x = given;
+    EXPONENTIAL(__m512, x, _mm512_set1_ps, _mm512_mul_ps, ROUND_512, _mm512_fnmadd_ps, _mm512_fmadd_ps, _mm512_cvtps_epi32,
+                _mm512_add_epi32, _mm512_set1_epi32, _mm512_slli_epi32, _mm512_castps_si512, _mm512_castsi512_ps)
+    x = _mm512_maskz_mov_ps(counts, x);
+    x = _mm512_mask_mov_ps(x, there & _mm512_cmp_ps_mask(given, given, _CMP_UNORD_Q), given);
+    _mm512_storeu_ps(scores + t, x);
+    total = _mm512_add_ps(total, x);
+  }
+  return _mm512_reduce_add_ps(total);
+}
+
+// The weighted sum of the values, BLOCKS registers of it at once.
+template <int BLOCKS>
+AVX512 void gather_avx512(const float* scores, const float* values, int64_t count, int64_t step, float share, float* out) {
+  __m512 sum[BLOCKS];
+#pragma GCC unroll 4
+  for (int b = 0; b < BLOCKS; ++b) sum[b] = _mm512_setzero_ps();
+  for (int64_t t = 0; t < count; ++t) {
+    const __m512 weight = _mm512_set1_ps(scores[t]);
+#pragma GCC unroll 4
+    for (int b = 0; b < BLOCKS; ++b) sum[b] = _mm512_fmadd_ps(weight, _mm512_loadu_ps(values + t * step + b * 16), sum[b]);
+  }
+#pragma GCC unroll 4
+  for (int b = 0; b < BLOCKS; ++b) _mm512_storeu_ps(out + b * 16, _mm512_mul_ps(sum[b], _mm512_set1_ps(share)));
+}
+
+AVX512 void look_avx512(const Heads& all, int64_t row, int64_t head, float* scores) {
+  const int64_t group = head / (all.heads / all.groups);
+  const float* keys = all.key + row * all.key_row + group * all.key_head;
+  const float* values = all.value + row * all.value_row + group * all.value_head;
+  for (int64_t at = 0; at < all.queries; ++at) {
+    const float* query = all.query + row * all.query_row + head * all.query_head + at * all.query_step;
+    const bool* allowed = all.allowed ? all.allowed + row * all.allowed_row + at * all.allowed_query : nullptr;
+    for (int64_t t = 0; t < all.keys; ++t) {
+      if (allowed && !allowed[t * all.allowed_key]) {
+        scores[t] = -INFINITY;
+        continue;
+      }
+      __m512 sum = _mm512_setzero_ps();
+      for (int64_t d = 0; d < all.size; d += 16)
+        sum = _mm512_fmadd_ps(_mm512_loadu_ps(query + d), _mm512_loadu_ps(keys + t * all.key_step + d), sum);
+      scores[t] = _mm512_reduce_add_ps(sum) * all.scale;
+    }
+    const float total = weigh_avx512(scores, all.keys);
+    float* out = all.out + ((row * all.queries + at) * all.heads + head) * all.size;
+    int64_t d = 0;
+    for (; d + 64 <= all.size; d += 64) gather_avx512<4>(scores, values + d, all.keys, all.value_step, 1.0f / total, out + d);
+    for (; d + 32 <= all.size; d += 32) gather_avx512<2>(scores, values + d, all.keys, all.value_step, 1.0f / total, out + d);
+    for (; d < all.size; d += 16) gather_avx512<1>(scores, values + d, all.keys, all.value_step, 1.0f / total, out + d);
+  }
+}
+
+AVX2 float add_up(__m256 v) {
+  __m128 sum = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
+  return _mm_cvtss_f32(_mm_add_ss(sum, _mm_movehdup_ps(sum)));
+}
+
+AVX2 float weigh_avx2(float* scores, int64_t count) {
+  float top = -INFINITY, total = 0.0f;
+  for (int64_t t = 0; t < count; ++t) top = scores[t] > top ? scores[t] : top;
+  if (top == -INFINITY) return blank(scores, count);
+  const __m256 most = _mm256_set1_ps(top), least = _mm256_set1_ps(-87.0f);
+  for (int64_t t = 0; t < count; t += 8) {
+    const __m256 given = _mm256_sub_ps(_mm256_loadu_ps(scores + t), most);
+    __m256 x = given;
+    EXPONENTIAL(__m256, x, _mm256_set1_ps, _mm256_mul_ps, ROUND_256, _mm256_fnmadd_ps, _mm256_fmadd_ps, _mm256_cvtps_epi32,
+                _mm256_add_epi32, _mm256_set1_epi32, _mm256_slli_epi32, _mm256_castps_si256, _mm256_castsi256_ps)
+    x = _mm256_and_ps(x, _mm256_cmp_ps(given, least, _CMP_NLT_UQ));
+    x = _mm256_blendv_ps(x, given, _mm256_cmp_ps(given, given, _CMP_UNORD_Q));
+    _mm256_storeu_ps(scores + t, x);
+  }
+  for (int64_t t = 0; t < count; ++t) total += scores[t];
+  return total;
+}
+
+AVX2 void look_avx2(const Heads& all, int64_t row, int64_t head, float* scores) {
+  const int64_t group = head / (all.heads / all.groups);
+  const float* keys = all.key + row * all.key_row + group * all.key_head;
+  const float* values = all.value + row * all.value_row + group * all.value_head;
+  for (int64_t at = 0; at < all.queries; ++at) {
+    const float* query = all.query + row * all.query_row + head * all.query_head + at * all.query_step;
+    const bool* allowed = all.allowed ? all.allowed + row * all.allowed_row + at * all.allowed_query : nullptr;
+    for (int64_t t = 0; t < all.keys; ++t) {
+      __m256 sum = _mm256_setzero_ps();
+      for (int64_t d = 0; d < all.size; d += 8)
+        sum = _mm256_fmadd_ps(_mm256_loadu_ps(query + d), _mm256_loadu_ps(keys + t * all.key_step + d), sum);
+      scores[t] = allowed && !allowed[t * all.allowed_key] ? -INFINITY : add_up(sum) * all.scale;
+    }
+    const float total = weigh_avx2(scores, all.keys);
+    float* out = all.out + ((row * all.queries + at) * all.heads + head) * all.size;
+    const __m256 share = _mm256_set1_ps(1.0f / total);
+    for (int64_t d = 0; d < all.size; d += 8) {
+      __m256 sum = _mm256_setzero_ps();
+      for (int64_t t = 0; t < all.keys; ++t)
+        sum = _mm256_fmadd_ps(_mm256_set1_ps(scores[t]), _mm256_loadu_ps(values + t * all.value_step + d), sum);
+      _mm256_storeu_ps(out + d, _mm256_mul_ps(sum, share));
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" {
@@ -256,6 +411,23 @@ void regard_multiply(const float* x, int64_t rows, int64_t inputs, const int8_t*
         row += now;
       }
     }
+  }
+}
+
+// What a few queries see. `sizes`: rows, heads, groups of heads that share keys, queries, keys, numbers of a head (in whole
+// registers: sixteen, or eight with level 1). `steps`: from one row, head and position to the next, of queries, keys and
+// values, and from one row, query and key to the next of `allowed`.
+void regard_look(const float* query, const float* key, const float* value, const bool* allowed, float* out, const int64_t* sizes,
+                 const int64_t* steps, float scale, int level) {
+  Heads all{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], query,    key,      value,     allowed,   out,   steps[0], steps[1],
+            steps[2], steps[3], steps[4], steps[5], steps[6], steps[7], steps[8], steps[9], steps[10], steps[11], scale};
+  const int64_t work = all.rows * all.heads;
+#pragma omp parallel if (work * all.queries * all.keys * all.size > ALONE)
+  {
+    std::vector<float> scores(all.keys + 16);
+#pragma omp for schedule(static)
+    for (int64_t each = 0; each < work; ++each)
+      (level == WITH_VNNI ? look_avx512 : look_avx2)(all, each / all.heads, each % all.heads, scores.data());
   }
 }
 

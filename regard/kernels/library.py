@@ -14,7 +14,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from ctypes import CDLL, c_int, c_int64, c_void_p
+from ctypes import CDLL, c_float, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -26,6 +26,7 @@ COMPILER = "g++"
 FLAGS = ("-O3", "-std=c++17", "-shared", "-fPIC", "-fopenmp", "-ffp-contract=off", "-w")
 SWITCH = "REGARD_KERNELS"  # off: torch's alone
 LONGEST = 120  # seconds for the compiler
+REGISTER = {1: 8, 2: 16}  # numbers that an instruction takes at once
 LEVELS = {1: "AVX2", 2: "AVX-512 with VNNI"}
 # what each function takes, in order
 TAKES: dict[str, tuple[type, ...]] = {
@@ -35,6 +36,7 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_multiply": (
         *(c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int, c_void_p, c_int),
     ),
+    "regard_look": (*(c_void_p,) * 7, c_float, c_int),
 }
 GIVES: dict[str, type] = {"regard_level": c_int, "regard_packed_bytes": c_int64}
 
@@ -76,6 +78,7 @@ def find_library() -> Library | Missing:
     return library if library.level else "not for this machine"
 
 
+@cache
 def load() -> Library | None:
     """The kernels, where they can be had."""
     found = find_library()

@@ -2,8 +2,9 @@
 
 Grouped and multi-query heads (Shazeer 2019, Ainslie et al. 2023), sliding windows (Beltagy et al. 2020), rotary,
 ALiBi or T5 positions; soft weights, or hard ones (Xu et al. 2015); a learned temperature, and positions that don't look
-at themselves (Lee et al. 2021). Nobody watching: torch's fused kernel, and block by block where a window is much
-shorter than the sequence. Somebody watching, or hard weights: the same softmax of all pairs, in the open.
+at themselves (Lee et al. 2021). Nobody watching: torch's fused kernel, block by block where a window is much shorter
+than the sequence, or a kernel of ours for a few queries. Somebody watching, or hard weights: the same softmax of all
+pairs, in the open.
 
 Cost: time O(n²) for a whole sequence, or O(n · window), and O(n) or O(window) a step; state O(n), or O(window).
 """
@@ -30,6 +31,7 @@ from regard.core.state import Shared, State
 from regard.core.view import View
 from regard.errors import SpecError
 from regard.parts.band import Neighbourhood, choose_block, cut_band, is_worth_it, make_tables, take
+from regard.parts.look import look
 from regard.parts.position import Position
 from regard.parts.score import weigh
 
@@ -276,6 +278,10 @@ class MultiHeadAttention(Mixer):
             query = query * self.temperature[:, None, None].to(query.dtype)
         if see is not None or self.spec.hard:
             return openly(query, key, value, allowed, bias, self.scale, dropout, see, self.spec.hard)
+        if bias is None and not dropout and not causal and not torch.is_grad_enabled():
+            found = look(query, key, value, allowed, self.scale)
+            if found is not None:
+                return found
         table = allowed
         if bias is not None:
             bias = bias.to(query.dtype)

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.product import EXACT, ByteProduct, Kernel
 from regard.kernels import library as kernels
 from regard.kernels.library import Library
+from regard.parts.look import look
 
 SIZES = [(1, 1, 1), (1, 512, 64), (2, 7, 65), (5, 130, 70), (6, 64, 63), (49, 100, 200), (97, 33, 129), (3, 2048, 1000)]
 
@@ -118,3 +120,63 @@ def test_a_library_is_built_once(library: Library, tmp_path: Path, monkeypatch: 
     assert first is not None and [path.name for path in first.parent.iterdir()] == [first.name]
     before = first.stat().st_mtime_ns
     assert kernels.build() == first and first.stat().st_mtime_ns == before
+
+
+LOOKS = [(1, 4, 4, 1, 1, 16), (3, 4, 2, 1, 37, 32), (5, 8, 1, 1, 16, 64), (2, 6, 3, 5, 20, 48), (2, 2, 2, 8, 130, 112)]
+
+
+@pytest.mark.parametrize("sizes", LOOKS, ids=str)
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("masked", [False, True])
+@torch.no_grad()
+def test_a_look_is_that_of_torch(
+    library: Library, masked: bool, level: int, sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if level > library.level:
+        pytest.skip(f"this machine has {kernels.LEVELS[library.level]}")
+    monkeypatch.setattr(library, "level", level)
+    rows, heads, groups, queries, keys, size = sizes
+    torch.manual_seed(keys)
+    query = torch.randn(rows, queries, heads, size).transpose(1, 2) * 3
+    # of a longer buffer, as a state holds them
+    key, value = (torch.randn(rows, groups, keys + 3, size)[:, :, :keys] for _ in range(2))
+    allowed = torch.rand(rows, 1, queries, keys) < 0.7 if masked else None
+    if allowed is not None:
+        allowed[..., 0] = True
+        allowed[0, 0, 0] = False  # who may look at nothing sees zeros
+    tables = [allowed] if allowed is None else [allowed, allowed[:1, :, :1]]  # the second is one for all
+    for table in tables:
+        found = look(query, key, value, table, 0.3)
+        assert found is not None
+        grown = None if table is None else table.expand(rows, 1, queries, keys)
+        theirs, exact = (
+            F.scaled_dot_product_attention(
+                query.to(kind), key.to(kind), value.to(kind), grown, scale=0.3, enable_gqa=groups < heads
+            )
+            for kind in (torch.float32, torch.float64)
+        )
+        # as near to what it should be as torch's own
+        assert (found - exact).abs().max() <= 2 * (theirs - exact).abs().max() + 1e-6
+
+
+@torch.no_grad()
+def test_far_scores_and_broken_ones(library: Library) -> None:
+    query, key, value = torch.ones(2, 1, 1, 16), torch.zeros(2, 1, 20, 16), torch.randn(2, 1, 20, 16)
+    key[:, :, 3] = 40.0
+    key[:, :, 4] = -90.0
+    torch.testing.assert_close(look(query, key, value, None, 1.0)[:, :, 0], value[:, :, 3])  # type: ignore[index]
+    key[1, 0, 7, 2] = float("nan")
+    found = look(query, key, value, None, 1.0)
+    assert found is not None and found[0].isfinite().all() and found[1].isnan().all()
+
+
+def test_where_the_kernel_can_not_serve_it_says_so(library: Library) -> None:
+    query, key = torch.randn(2, 4, 1, 32), torch.randn(2, 4, 9, 32)
+    with torch.enable_grad():
+        assert look(query, key, key, None, 1.0) is None
+    with torch.no_grad():
+        assert look(query, key, key, None, 1.0) is not None
+        assert look(query.double(), key.double(), key.double(), None, 1.0) is None
+        assert look(query[..., :15], key[..., :15], key[..., :15], None, 1.0) is None
+        assert look(query.expand(2, 4, 9, 32), key, key, None, 1.0) is None
+        assert look(query[..., ::2], key[..., ::2], key[..., ::2], None, 1.0) is None
