@@ -22,8 +22,11 @@ VOCABULARY = 8000
 TINY: dict[str, Any] = {"vocabulary": VOCABULARY}  # norms first: transformers calls such a model Pegasus
 BASE: dict[str, Any] = {"vocabulary": VOCABULARY, "activation": "relu"}  # 6 + 6 layers, width 512: Marian
 MODELS = {"tiny": ("transformer-tiny", TINY), "base": ("marian-base", BASE)}
-SIDES = (*(f"ours {name}" for name in OURS), *PEERS)
-BETTER = Bar("ours ÷ the better CTranslate2", SIDES[:3], PEERS[:2], least=1.2)
+WITHOUT = "ours int8 without our kernels"
+MINE = tuple(f"ours {name}" for name in OURS)
+SIDES = (*MINE, WITHOUT, *PEERS)
+BETTER = Bar("ours ÷ the better CTranslate2", MINE, PEERS[:2], least=1.2)
+KERNELS = Bar("our kernels ÷ torch's, int8", ("ours int8",), (WITHOUT,))
 TOGETHER = Table(
     "Decoding in batches of 64",
     f"target tokens a second, {STEPS} steps a sentence, random weights, vocabulary of {VOCABULARY:,}",
@@ -31,7 +34,8 @@ TOGETHER = Table(
     (
         BETTER,
         Bar("ours fp32 ÷ CTranslate2 fp32", ("ours fp32",), ("CTranslate2 fp32",), least=1.0),
-        Bar("ours ÷ transformers", SIDES[:3], ("transformers fp32",), least=2.5),
+        Bar("ours ÷ transformers", MINE, ("transformers fp32",), least=2.5),
+        KERNELS,
     ),
     command="python -m bench.decoding",
 )
@@ -41,7 +45,8 @@ ALONE = Table(
     SIDES,
     (
         Bar(BETTER.title, BETTER.ours, BETTER.theirs, least=1.0),
-        Bar("ours ÷ transformers", SIDES[:3], ("transformers fp32",)),
+        Bar("ours ÷ transformers", MINE, ("transformers fp32",)),
+        KERNELS,
     ),
     command="python -m bench.decoding",
 )
@@ -52,6 +57,9 @@ def list_sides(run: Path, places: dict[str, str], work: dict[str, Any]) -> list[
     ours = [
         Side(f"ours {name}", "ours", "translate", {**work, "run": str(run), "precision": name}, "ours") for name in OURS
     ]
+    ours.append(
+        Side(WITHOUT, "ours", "translate", {**work, "run": str(run), "precision": "int8", "kernels": False}, "ours")
+    )
     theirs = [
         Side(
             f"CTranslate2 {name}",

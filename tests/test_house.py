@@ -24,7 +24,7 @@ ARROWS = {
     "models": {"core", "parts", "mixers"},
     "laws": {"core", "parts", "mixers", "host"},
     "data": {"core", "host"},
-    "decode": {"core", "data"},
+    "decode": {"core", "data", "kernels"},
     "tasks": {"core", "data", "decode", "host"},
     "train": {"core", "data", "tasks", "host"},
     "hub": {"core", "parts", "mixers", "models", "data", "decode", "tasks", "train", "host"},

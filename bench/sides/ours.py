@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -14,6 +15,7 @@ from bench.sides.work import draw_rows, slice_rows
 from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.host.machine import give_way, keep_memory
+from regard.kernels.library import SWITCH
 from regard.runs.load import load_bundle
 
 BEGIN, END = 2, 3
@@ -25,6 +27,8 @@ def choose_manners(settings: Mapping[str, Any]) -> AbstractContextManager[None]:
 
 
 def load_model(settings: Mapping[str, Any]) -> Model:
+    if not settings.get("kernels", True):
+        os.environ[SWITCH] = "off"
     torch.set_num_threads(settings["threads"])
     keep_memory()
     return load_bundle(settings["run"], "cpu", settings["precision"]).model

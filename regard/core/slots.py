@@ -2,6 +2,10 @@
 
 Slot p holds the token at position p, and positions count real tokens, so padding leaves no trace. With a window the
 slots are a ring: position p goes to slot p modulo the window.
+
+A beam is re-ordered at every step, and most of what attention remembers would be copied each time. Where our kernel
+reads the slots, they stay where they were written, and a table says where each row's slots stand (`moved`): a row
+writes position p into its own row, where nobody has written p before.
 """
 
 from __future__ import annotations
@@ -17,18 +21,27 @@ from torch import Tensor
 
 from regard.core.lazy import lazy
 from regard.core.mask import Mask
-from regard.core.state import State
+from regard.core.state import Move, Selection, State
+from regard.kernels.library import REGISTER, load
+
+DIMENSIONS = 4  # of tensors that a table can be kept for: (rows, heads, slots, size)
 
 
 @dataclass
 class Seen:
-    """What a chunk's queries can look at: tensors (rows, …, keys, size), and which keys each query may see."""
+    """What a chunk's queries can look at, and which keys each query may see."""
 
-    tensors: tuple[Tensor, ...]
+    held: tuple[Tensor, ...]  # the tensors, or where `moved` says where a row's slots stand, what they are taken from
     allow: Callable[[], Tensor | None]  # makes `allowed`: who reads a whole sequence doesn't ask, and it isn't small
     positions: Callable[[], Tensor]  # of the keys: (1 or rows, keys), below 0 where there is none
     label: Hashable  # equal where the keys stand at equal positions, within one call
     ring: bool = False  # the keys don't stand in the order of their positions
+    moved: Tensor | None = None  # (rows, keys), the row of `held` in which each stands; None: each in its own
+
+    @lazy
+    def tensors(self) -> tuple[Tensor, ...]:
+        """(rows, …, keys, size)"""
+        return self.held if self.moved is None else tuple(gather_slots(tensor, self.moved) for tensor in self.held)
 
     @lazy
     def allowed(self) -> Tensor | None:
@@ -42,6 +55,49 @@ class Slots(State):
 
     tensors: tuple[Tensor, ...] = ()
     window: int | None = None
+    moved: Tensor | None = None  # (rows, slots), the row of the tensors in which each stands; None: each in its own
+
+    def map(self, fn: Move) -> Self:
+        if isinstance(fn, Selection) and fn.takes_over and self._can_stay(fn):
+            return self if fn.same(self._count) else replace(self, moved=self._table()[fn.rows])
+        return super(Slots, self.settle()).map(fn)
+
+    def _can_stay(self, chosen: Selection) -> bool:
+        """Whether rows can be chosen by a table alone: our kernel reads it, and there is a row for each to write to."""
+        held = self.tensors[0]
+        if self.window is not None or self.lengths is not None or not self.length or held.dim() != DIMENSIONS:
+            return False
+        if torch.is_grad_enabled() or held.dtype != torch.float32 or held.device.type != "cpu":
+            return False
+        library = load()
+        if library is None or held.shape[-1] % REGISTER[library.level]:
+            return False
+        return held.shape[0] // 2 < len(chosen.rows) <= held.shape[0]  # half of the memory isn't kept for nothing
+
+    @property
+    def _count(self) -> int:
+        return self.tensors[0].shape[0] if self.moved is None else self.moved.shape[0]
+
+    @property
+    def rows(self) -> int | None:
+        return self._count if self.tensors else None
+
+    def _table(self) -> Tensor:
+        if self.moved is not None:
+            return self.moved
+        held = self.tensors[0]
+        return torch.arange(held.shape[0], device=held.device)[:, None].expand(-1, held.shape[-2])
+
+    def settle(self) -> Self:
+        """The same, with all slots in the rows that they belong to."""
+        if self.moved is None:
+            return self
+        moved = self.moved
+        return replace(self, tensors=tuple(gather_slots(tensor, moved) for tensor in self.tensors), moved=None)
+
+    def _settle_here(self) -> None:
+        settled = self.settle()
+        self.tensors, self.moved = settled.tensors, None
 
     def rewindable(self, length: int) -> bool:
         return length == self.length or self.window is None or self.length <= self.window
@@ -49,6 +105,7 @@ class Slots(State):
     @classmethod
     def level(cls, states: Sequence[Self]) -> Sequence[Self]:
         """Each with as many slots as the largest; position p has the same slot in all of them, ring or not."""
+        states = [state.settle() for state in states]
         slots = max(state.tensors[0].shape[-2] for state in states)
         return [replace(state, tensors=state._pad(slots)) for state in states]
 
@@ -61,6 +118,8 @@ class Slots(State):
 
     def _append(self, chunk: tuple[Tensor, ...], mask: Mask) -> Seen:
         total = mask.total
+        if self.moved is not None and not (mask.uniform and not torch.is_grad_enabled()):
+            self._settle_here()
         if mask.uniform:
             assert isinstance(mask.past, int)
             past, time = mask.past, mask.time
@@ -69,13 +128,18 @@ class Slots(State):
                 self.tensors = tuple(torch.cat((old[..., :past, :], new), -2) for old, new in pairs)
             else:
                 self._grow(total)
+                rows = self._count
                 for old, new in zip(self.tensors, chunk, strict=True):
-                    old.narrow(-2, past, time).copy_(new)
+                    old[:rows].narrow(-2, past, time).copy_(new)
+                if self.moved is not None:
+                    self.moved[:, past:total] = torch.arange(rows, device=self.moved.device)[:, None]
         else:
             self._grow(total + 1)  # one more: pads are written to the last slot, which nobody looks at
             self._scatter(chunk, mask, mask.positions)
         kept = tuple(tensor[..., :total, :] for tensor in self.tensors)
-        return Seen(kept, partial(mask.reach, total), lambda: torch.arange(total, device=mask.device)[None], total)
+        moved = None if self.moved is None else self.moved[:, :total]
+        places = partial(torch.arange, total, device=mask.device)
+        return Seen(kept, partial(mask.reach, total), lambda: places()[None], total, moved=moved)
 
     def _wrap(self, chunk: tuple[Tensor, ...], mask: Mask) -> Seen:
         window = self.window
@@ -120,13 +184,16 @@ class Slots(State):
         if self.window is not None:
             wanted = min(wanted, max(slots, self.window + 1))
         self.tensors = self._pad(wanted)
+        if self.moved is not None:
+            self.moved = F.pad(self.moved, (0, wanted - have))
 
     def _pad(self, slots: int) -> tuple[Tensor, ...]:
         """The tensors with so many slots."""
-        if self.tensors[0].shape[-2] == slots:
+        have = self.tensors[0].shape[-2]
+        if have == slots:
             return self.tensors
         # zeros, not empty: a slot that isn't filled yet has weight 0, and 0 * NaN would be NaN
-        return tuple(F.pad(tensor, (0, 0, 0, slots - tensor.shape[-2])) for tensor in self.tensors)
+        return tuple(F.pad(tensor, (0, 0, 0, slots - have)) for tensor in self.tensors)
 
     def _scatter(self, chunk: tuple[Tensor, ...], mask: Mask, slots: Tensor) -> None:
         """Write each real token to its slot, and pads to the last one."""
@@ -140,6 +207,12 @@ class Slots(State):
             index = slots.expand(rows, time).view(rows, *(1,) * (new.dim() - 3), time, 1).expand_as(new)
             written.append(old.scatter(-2, index, new) if _tracks_gradients(new, old) else old.scatter_(-2, index, new))
         self.tensors = tuple(written)
+
+
+def gather_slots(tensor: Tensor, moved: Tensor) -> Tensor:
+    """The slots of each row from the rows in which they stand: (rows, heads, slots, size)."""
+    slots = torch.arange(moved.shape[1], device=moved.device)
+    return tensor.transpose(1, 2)[moved, slots].transpose(1, 2)
 
 
 def _tracks_gradients(*tensors: Tensor) -> bool:

@@ -1,9 +1,11 @@
-"""The best of a large table of scores: what `topk` finds, block by block."""
+"""The best of a large table of scores, and what they must be divided by to be probabilities, at little cost."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+from regard.kernels.library import load
 
 BLOCK = 64  # scores that are looked at together
 WORTH = 4  # times as many blocks as are wanted make it worth while
@@ -27,3 +29,14 @@ def find_best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
         places = torch.cat((places, rest), 1)
     values, order = scores.gather(1, places).topk(count)
     return values, places.gather(1, order)
+
+
+def add_up(logits: Tensor) -> Tensor:
+    """log Σ eˣ of each row: (rows, 1). What is subtracted from logits to make them log-probabilities."""
+    library = load()
+    plain = logits.dtype == torch.float32 and logits.device.type == "cpu" and logits.stride(1) == 1
+    if library is None or not plain or torch.is_grad_enabled():
+        return logits.logsumexp(-1, keepdim=True)
+    found = logits.new_empty(len(logits), 1)
+    library.functions.regard_totals(logits.data_ptr(), *logits.shape, logits.stride(0), found.data_ptr(), library.level)
+    return found

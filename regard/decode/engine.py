@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.core.probe import Probe, Record
 from regard.core.state import State
-from regard.decode.best import find_best
+from regard.decode.best import add_up, find_best
 from regard.decode.filters import Context, Filter, explain
 from regard.errors import RegardError
 
@@ -63,20 +63,21 @@ class StepScores:
     """What a step of the model says of the next tokens."""
 
     logits: Tensor  # (rows, vocabulary)
-    own: Tensor  # (rows, vocabulary), the same as log-probabilities
+    norms: Tensor  # (rows, 1), what is subtracted to make them log-probabilities
     seen: Mapping[str, Tensor]  # by name, what the last tokens looked at: (rows, heads, 1, keys)
 
     def at(self, rows: slice | Tensor) -> StepScores:
         """Those of some rows."""
         seen = {name: weights[rows] for name, weights in self.seen.items()}
-        return StepScores(self.logits[rows], self.own[rows], seen)
+        return StepScores(self.logits[rows], self.norms[rows], seen)
 
 
 @dataclass
 class Turn:
     """The scores of a request's next tokens, and how its rows came here."""
 
-    own: Tensor  # (rows, vocabulary), the model's own log-probabilities
+    logits: Tensor  # (rows, vocabulary)
+    norms: Tensor  # (rows, 1), what is subtracted to make them log-probabilities
     rules: Sequence[Filter]
     context: Context  # what was written so far, and for whom
     logs: Tensor  # (rows, written), the model's own log-probabilities of that
@@ -86,6 +87,15 @@ class Turn:
     @property
     def written(self) -> int:
         return self.context.tokens.shape[1]
+
+    @cached_property
+    def own(self) -> Tensor:
+        """(rows, vocabulary), the model's own log-probabilities."""
+        return self.logits - self.norms
+
+    def weigh(self, tokens: Tensor) -> Tensor:
+        """The model's own log-probability of one token of each row: (rows,)."""
+        return (self.logits.gather(1, tokens[:, None]) - self.norms)[:, 0]
 
     @cached_property
     def scores(self) -> Tensor:
@@ -104,18 +114,20 @@ class Turn:
     def find_best(self, count: int) -> tuple[Tensor, Tensor]:
         """The best tokens of each row, best first, and their scores: (rows, count) of each, or as many as there are."""
         barred = self.barred
-        if not barred:
-            return find_best(self.scores if barred is None else self.own, count)
+        if barred is None:
+            return find_best(self.scores, count)
         # among so many more are as many that aren't ruled out
-        scores, tokens = find_best(self.own, count + len(barred))
-        out = torch.isin(tokens, torch.tensor(barred, device=tokens.device))
-        scores, places = scores.masked_fill(out, -math.inf).topk(min(count, tokens.shape[1]))
-        return scores, tokens.gather(1, places)
+        scores, tokens = find_best(self.logits, count + len(barred))
+        if barred:
+            out = torch.isin(tokens, torch.tensor(barred, device=tokens.device))
+            scores, places = scores.masked_fill(out, -math.inf).topk(min(count, tokens.shape[1]))
+            tokens = tokens.gather(1, places)
+        return scores - self.norms, tokens
 
     def draw(self, shapes: Sequence[Filter], generators: Sequence[torch.Generator] | None) -> Tensor:
         """A token for each row: from its own generator what the shapes leave, or without generators the best."""
         if generators is None:
-            scores = self.own
+            scores = self.logits
             tokens = scores.argmax(-1)
             if self.barred is None or not set(self.barred).isdisjoint(tokens.tolist()):
                 scores = self.scores
@@ -127,7 +139,8 @@ class Turn:
             noise = torch.stack([torch.empty(scores.shape[1]).exponential_(generator=luck) for luck in generators])
             scores = scores - noise.log().to(scores)  # Gumbel's way to draw from a softmax
             tokens = scores.argmax(-1)
-        allowed = scores.gather(1, tokens[:, None])[:, 0] > -math.inf
+        # what isn't a number is above nothing
+        allowed = (scores.gather(1, tokens[:, None]) - self.norms)[:, 0] > -math.inf
         if not bool(allowed.all()):
             raise self.explain(int(allowed.int().argmin()))
         return tokens
@@ -171,14 +184,14 @@ class Seat:
 
     def ask(self, given: StepScores) -> list[int]:
         """Let the request choose by its rows' scores, and write that down; the rows whose state goes on."""
-        request, own = self.request, given.own
-        context = request.make_context(self.tokens, self.owners, given.logits)
+        request, logits = self.request, given.logits
+        context = request.make_context(self.tokens, self.owners, logits)
         seen = {name: given.seen[name] for name in request.watched}  # a neighbour may have asked for more
-        choice = request.choose(Turn(own, request.rules, context, self.logs, self.held, seen))
+        choice = request.choose(Turn(logits, given.norms, request.rules, context, self.logs, self.held, seen))
         self.owners, self.afresh = [self.owners[row] for row in choice.rows], choice.afresh
-        index = torch.tensor(choice.rows, dtype=torch.long, device=own.device)
+        index = torch.tensor(choice.rows, dtype=torch.long, device=logits.device)
         self.tokens = torch.cat((self.tokens[index], choice.tokens[:, None]), 1)
-        self.logs = torch.cat((self.logs[index], own[index, choice.tokens][:, None]), 1)
+        self.logs = torch.cat((self.logs[index], (logits[index, choice.tokens] - given.norms[index, 0])[:, None]), 1)
         return [] if choice.afresh else choice.rows
 
     def fail(self, error: RegardError) -> None:
@@ -270,11 +283,11 @@ class Engine:
         record = Record(*dict.fromkeys(watched)) if watched else None
         logits = self.scorer.step(tokens, state, probe=record).float()
         seen = {} if record is None else {name: record[name][:, :, -1:] for name in record}
-        return StepScores(logits, logits.log_softmax(-1), seen)
+        return StepScores(logits, add_up(logits), seen)
 
     def _keep(self, state: State, rows: list[int]) -> list[State]:
         """The rows of a state that go on, if any do."""
         if not rows:
             self._bytes += state.nbytes
             return []
-        return [state.select(torch.tensor(rows, device=self.scorer.device))]
+        return [state.hand_on(torch.tensor(rows, device=self.scorer.device))]

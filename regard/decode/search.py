@@ -246,7 +246,7 @@ class BeamBatch(Request):
     def draw(self, turn: Turn) -> Choice:
         """One token for each row at random; a sentence's luck doesn't depend on its neighbours."""
         tokens = turn.draw(self.shapes, [self.generators[owner] for owner in turn.context.owners])
-        self.sums = self.sums + turn.own.gather(1, tokens[:, None])[:, 0]
+        self.sums = self.sums + turn.weigh(tokens)
         ended = torch.isin(tokens, tokens.new_tensor(self.ends))
         for row in ended.nonzero()[:, 0].tolist():
             self.keep(turn, row, int(tokens[row]), float(self.sums[row]))
@@ -309,9 +309,9 @@ class BeamBatch(Request):
         """A finished hypothesis, with its score."""
         owner = turn.context.owners[row]
         tokens = [*turn.context.tokens[row].tolist(), token]
-        logs = [*turn.logs[row].tolist(), float(turn.own[row, token])]
+        logs = [*turn.logs[row].tolist(), float(turn.logits[row, token] - turn.norms[row, 0])]
         # at the limit nothing but the end is left: it is a cut unless the model wanted to end there too
-        cut = len(tokens) > self.limits[owner] and int(turn.own[row].argmax()) not in self.ends
+        cut = len(tokens) > self.limits[owner] and int(turn.logits[row].argmax()) not in self.ends
         fixed = self.scorer.alignments  # a source's keys stay, whoever looked at them
         weights = {name: seen[row] if name in fixed else trim_keys(seen[row]) for name, seen in self.seen.items()}
         over = [weights[name].mean(0) for name in fixed if name in weights]

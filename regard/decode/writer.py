@@ -163,7 +163,7 @@ class Stream(Request):
         """A token for each row; a row whose text is at its end goes."""
         rows, context = turn.context.owners, self.writer.context
         tokens = turn.draw(self.shapes, None if self.generators is None else [self.generators[row] for row in rows])
-        logs = turn.own.gather(1, tokens[:, None])[:, 0]
+        logs = turn.weigh(tokens)
         written = turn.written + 1
         self.pieces = {
             row: self._told(row, token, log, written)

@@ -204,11 +204,12 @@ struct Heads {
   const float* query;  // (rows, heads, queries, size)
   const float* key;    // (rows, groups, keys, size), and so is value
   const float* value;
-  const bool* allowed;  // (rows, 1, queries, keys), or none
+  const bool* allowed;   // (rows, 1, queries, keys), or none
+  const int64_t* moved;  // (rows, keys), the row in which each key and value stands, or none
   float* out;           // (rows, queries, heads, size)
   // from one row, head and position to the next; numbers of a head stand side by side
   int64_t query_row, query_head, query_step, key_row, key_head, key_step, value_row, value_head, value_step;
-  int64_t allowed_row, allowed_query, allowed_key;
+  int64_t allowed_row, allowed_query, allowed_key, moved_row;
   float scale;
 };
 
@@ -263,23 +264,52 @@ AVX512 float weigh_avx512(float* scores, int64_t count) {
 
 // The weighted sum of the values, BLOCKS registers of it at once.
 template <int BLOCKS>
-AVX512 void gather_avx512(const float* scores, const float* values, int64_t count, int64_t step, float share, float* out) {
+AVX512 void gather_avx512(const Heads& all, const float* scores, const float* values, int64_t row, const int64_t* from, float share,
+                          float* out) {
   __m512 sum[BLOCKS];
 #pragma GCC unroll 4
   for (int b = 0; b < BLOCKS; ++b) sum[b] = _mm512_setzero_ps();
-  for (int64_t t = 0; t < count; ++t) {
+  for (int64_t t = 0; t < all.keys; ++t) {
     const __m512 weight = _mm512_set1_ps(scores[t]);
+    const float* near = values + (from ? from[t] : row) * all.value_row + t * all.value_step;
 #pragma GCC unroll 4
-    for (int b = 0; b < BLOCKS; ++b) sum[b] = _mm512_fmadd_ps(weight, _mm512_loadu_ps(values + t * step + b * 16), sum[b]);
+    for (int b = 0; b < BLOCKS; ++b) sum[b] = _mm512_fmadd_ps(weight, _mm512_loadu_ps(near + b * 16), sum[b]);
   }
 #pragma GCC unroll 4
   for (int b = 0; b < BLOCKS; ++b) _mm512_storeu_ps(out + b * 16, _mm512_mul_ps(sum[b], _mm512_set1_ps(share)));
 }
 
+// log Σ e^x of a row
+AVX512 float total_avx512(const float* x, int64_t count) {
+  __m512 most = _mm512_set1_ps(-INFINITY);
+  __mmask16 odd = 0;
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 there = count - i >= 16 ? 0xffff : (1u << (count - i)) - 1;
+    const __m512 v = _mm512_mask_loadu_ps(most, there, x + i);
+    odd |= _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    most = _mm512_max_ps(most, v);
+  }
+  const float largest = _mm512_reduce_max_ps(most);
+  if (odd) return NAN;
+  if (std::isinf(largest)) return largest;
+  const __m512 top = _mm512_set1_ps(largest), least = _mm512_set1_ps(-87.0f);
+  __m512 total = _mm512_setzero_ps();
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 there = count - i >= 16 ? 0xffff : (1u << (count - i)) - 1;
+    __m512 v = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, x + i), top);
+    const __mmask16 counts = there & _mm512_cmp_ps_mask(v, least, _CMP_NLT_UQ);
+    EXPONENTIAL(__m512, v, _mm512_set1_ps, _mm512_mul_ps, ROUND_512, _mm512_fnmadd_ps, _mm512_fmadd_ps, _mm512_cvtps_epi32,
+                _mm512_add_epi32, _mm512_set1_epi32, _mm512_slli_epi32, _mm512_castps_si512, _mm512_castsi512_ps)
+    total = _mm512_mask_add_ps(total, counts, total, v);
+  }
+  return largest + std::log(_mm512_reduce_add_ps(total));
+}
+
 AVX512 void look_avx512(const Heads& all, int64_t row, int64_t head, float* scores) {
   const int64_t group = head / (all.heads / all.groups);
-  const float* keys = all.key + row * all.key_row + group * all.key_head;
-  const float* values = all.value + row * all.value_row + group * all.value_head;
+  const float* keys = all.key + group * all.key_head;
+  const float* values = all.value + group * all.value_head;
+  const int64_t* from = all.moved ? all.moved + row * all.moved_row : nullptr;
   for (int64_t at = 0; at < all.queries; ++at) {
     const float* query = all.query + row * all.query_row + head * all.query_head + at * all.query_step;
     const bool* allowed = all.allowed ? all.allowed + row * all.allowed_row + at * all.allowed_query : nullptr;
@@ -288,17 +318,18 @@ AVX512 void look_avx512(const Heads& all, int64_t row, int64_t head, float* scor
         scores[t] = -INFINITY;
         continue;
       }
+      const float* near = keys + (from ? from[t] : row) * all.key_row + t * all.key_step;
       __m512 sum = _mm512_setzero_ps();
       for (int64_t d = 0; d < all.size; d += 16)
-        sum = _mm512_fmadd_ps(_mm512_loadu_ps(query + d), _mm512_loadu_ps(keys + t * all.key_step + d), sum);
+        sum = _mm512_fmadd_ps(_mm512_loadu_ps(query + d), _mm512_loadu_ps(near + d), sum);
       scores[t] = _mm512_reduce_add_ps(sum) * all.scale;
     }
     const float total = weigh_avx512(scores, all.keys);
     float* out = all.out + ((row * all.queries + at) * all.heads + head) * all.size;
     int64_t d = 0;
-    for (; d + 64 <= all.size; d += 64) gather_avx512<4>(scores, values + d, all.keys, all.value_step, 1.0f / total, out + d);
-    for (; d + 32 <= all.size; d += 32) gather_avx512<2>(scores, values + d, all.keys, all.value_step, 1.0f / total, out + d);
-    for (; d < all.size; d += 16) gather_avx512<1>(scores, values + d, all.keys, all.value_step, 1.0f / total, out + d);
+    for (; d + 64 <= all.size; d += 64) gather_avx512<4>(all, scores, values + d, row, from, 1.0f / total, out + d);
+    for (; d + 32 <= all.size; d += 32) gather_avx512<2>(all, scores, values + d, row, from, 1.0f / total, out + d);
+    for (; d < all.size; d += 16) gather_avx512<1>(all, scores, values + d, row, from, 1.0f / total, out + d);
   }
 }
 
@@ -326,17 +357,43 @@ AVX2 float weigh_avx2(float* scores, int64_t count) {
   return total;
 }
 
+AVX2 float total_avx2(const float* x, int64_t count) {
+  float largest = -INFINITY;
+  bool odd = false;
+  for (int64_t i = 0; i < count; ++i) {
+    odd = odd || std::isnan(x[i]);
+    largest = x[i] > largest ? x[i] : largest;
+  }
+  if (odd) return NAN;
+  if (std::isinf(largest)) return largest;
+  const __m256 top = _mm256_set1_ps(largest), least = _mm256_set1_ps(-87.0f);
+  __m256 total = _mm256_setzero_ps();
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m256 given = _mm256_sub_ps(_mm256_loadu_ps(x + i), top);
+    __m256 v = given;
+    EXPONENTIAL(__m256, v, _mm256_set1_ps, _mm256_mul_ps, ROUND_256, _mm256_fnmadd_ps, _mm256_fmadd_ps, _mm256_cvtps_epi32,
+                _mm256_add_epi32, _mm256_set1_epi32, _mm256_slli_epi32, _mm256_castps_si256, _mm256_castsi256_ps)
+    total = _mm256_add_ps(total, _mm256_and_ps(v, _mm256_cmp_ps(given, least, _CMP_NLT_UQ)));
+  }
+  float sum = add_up(total);
+  for (; i < count; ++i) sum += std::exp(x[i] - largest);
+  return largest + std::log(sum);
+}
+
 AVX2 void look_avx2(const Heads& all, int64_t row, int64_t head, float* scores) {
   const int64_t group = head / (all.heads / all.groups);
-  const float* keys = all.key + row * all.key_row + group * all.key_head;
-  const float* values = all.value + row * all.value_row + group * all.value_head;
+  const float* keys = all.key + group * all.key_head;
+  const float* values = all.value + group * all.value_head;
+  const int64_t* from = all.moved ? all.moved + row * all.moved_row : nullptr;
   for (int64_t at = 0; at < all.queries; ++at) {
     const float* query = all.query + row * all.query_row + head * all.query_head + at * all.query_step;
     const bool* allowed = all.allowed ? all.allowed + row * all.allowed_row + at * all.allowed_query : nullptr;
     for (int64_t t = 0; t < all.keys; ++t) {
+      const float* near = keys + (from ? from[t] : row) * all.key_row + t * all.key_step;
       __m256 sum = _mm256_setzero_ps();
       for (int64_t d = 0; d < all.size; d += 8)
-        sum = _mm256_fmadd_ps(_mm256_loadu_ps(query + d), _mm256_loadu_ps(keys + t * all.key_step + d), sum);
+        sum = _mm256_fmadd_ps(_mm256_loadu_ps(query + d), _mm256_loadu_ps(near + d), sum);
       scores[t] = allowed && !allowed[t * all.allowed_key] ? -INFINITY : add_up(sum) * all.scale;
     }
     const float total = weigh_avx2(scores, all.keys);
@@ -345,7 +402,8 @@ AVX2 void look_avx2(const Heads& all, int64_t row, int64_t head, float* scores) 
     for (int64_t d = 0; d < all.size; d += 8) {
       __m256 sum = _mm256_setzero_ps();
       for (int64_t t = 0; t < all.keys; ++t)
-        sum = _mm256_fmadd_ps(_mm256_set1_ps(scores[t]), _mm256_loadu_ps(values + t * all.value_step + d), sum);
+        sum = _mm256_fmadd_ps(_mm256_set1_ps(scores[t]),
+                              _mm256_loadu_ps(values + (from ? from[t] : row) * all.value_row + t * all.value_step + d), sum);
       _mm256_storeu_ps(out + d, _mm256_mul_ps(sum, share));
     }
   }
@@ -416,11 +474,11 @@ void regard_multiply(const float* x, int64_t rows, int64_t inputs, const int8_t*
 
 // What a few queries see. `sizes`: rows, heads, groups of heads that share keys, queries, keys, numbers of a head (in whole
 // registers: sixteen, or eight with level 1). `steps`: from one row, head and position to the next, of queries, keys and
-// values, and from one row, query and key to the next of `allowed`.
-void regard_look(const float* query, const float* key, const float* value, const bool* allowed, float* out, const int64_t* sizes,
-                 const int64_t* steps, float scale, int level) {
-  Heads all{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], query,    key,      value,     allowed,   out,   steps[0], steps[1],
-            steps[2], steps[3], steps[4], steps[5], steps[6], steps[7], steps[8], steps[9], steps[10], steps[11], scale};
+// values, from one row, query and key to the next of `allowed`, and from one row to the next of `moved`.
+void regard_look(const float* query, const float* key, const float* value, const bool* allowed, const int64_t* moved, float* out,
+                 const int64_t* sizes, const int64_t* steps, float scale, int level) {
+  Heads all{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], query, key, value, allowed, moved, out, steps[0], steps[1], steps[2],
+            steps[3], steps[4], steps[5], steps[6], steps[7], steps[8], steps[9], steps[10], steps[11], steps[12], scale};
   const int64_t work = all.rows * all.heads;
 #pragma omp parallel if (work * all.queries * all.keys * all.size > ALONE)
   {
@@ -429,6 +487,12 @@ void regard_look(const float* query, const float* key, const float* value, const
     for (int64_t each = 0; each < work; ++each)
       (level == WITH_VNNI ? look_avx512 : look_avx2)(all, each / all.heads, each % all.heads, scores.data());
   }
+}
+
+// log Σ e^x of each row; `step`: from one row to the next.
+void regard_totals(const float* x, int64_t rows, int64_t words, int64_t step, float* out, int level) {
+#pragma omp parallel for schedule(static) if (rows * words * 8 > ALONE)
+  for (int64_t row = 0; row < rows; ++row) out[row] = (level == WITH_VNNI ? total_avx512 : total_avx2)(x + row * step, words);
 }
 
 }  // extern "C"

@@ -36,7 +36,8 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_multiply": (
         *(c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int, c_void_p, c_int),
     ),
-    "regard_look": (*(c_void_p,) * 7, c_float, c_int),
+    "regard_totals": (c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int),
+    "regard_look": (*(c_void_p,) * 8, c_float, c_int),
 }
 GIVES: dict[str, type] = {"regard_level": c_int, "regard_packed_bytes": c_int64}
 

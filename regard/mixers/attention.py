@@ -25,7 +25,7 @@ from regard.core.dense import Dense
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import See
 from regard.core.role import NormSpec, RelativeSpec
-from regard.core.slots import Slots
+from regard.core.slots import Seen, Slots
 from regard.core.spec import Positive, Rate, Size, build_optional, divides
 from regard.core.state import Shared, State
 from regard.core.view import View
@@ -174,11 +174,19 @@ class MultiHeadAttention(Mixer):
             y = self.attend(query, key, value, allowed, bias, spec.causal and allowed is None, see)
         else:
             bias = self.bias(view, view.positions, seen.positions, seen.label)
-            keys, values = seen.tensors
             if see and seen.ring:
                 see = report_by_position(see, seen.positions(), mask.total)
-            y = self.attend(query, keys, values, seen.allowed, bias, False, see)
+            y = self.attend_slots(query, seen, bias, see)
         return self.output(view.see(self.path, "context", y).transpose(1, 2).flatten(2))
+
+    def attend_slots(self, query: Tensor, seen: Seen, bias: Tensor | None, see: See | None) -> Tensor:
+        """Over what a state holds; our kernel finds moved slots where they stand."""
+        if seen.moved is not None and bias is None and see is None and not self.spec.hard and self.temperature is None:
+            found = look(query, *seen.held, seen.allowed, self.scale, seen.moved)
+            if found is not None:
+                return found
+        keys, values = seen.tensors
+        return self.attend(query, keys, values, seen.allowed, bias, False, see)
 
     def is_near(self, time: int) -> bool:
         """Whether the window is so much shorter than a whole sequence that blocks are worth their while."""

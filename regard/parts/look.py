@@ -13,13 +13,16 @@ from torch import Tensor
 from regard.kernels.library import REGISTER, load
 
 FEW = 8  # queries of a row up to which it is worth while
-SIZES, STEPS = c_int64 * 6, c_int64 * 12
+SIZES, STEPS = c_int64 * 6, c_int64 * 13
 
 
-def look(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, scale: float) -> Tensor | None:
+def look(
+    query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, scale: float, moved: Tensor | None = None
+) -> Tensor | None:
     """softmax(q kᵀ · scale) v, (rows, heads, queries, size); None where the kernel can't serve, or gradients are kept.
 
-    key, value: (rows, heads that share keys, keys, size). allowed: (rows or 1, 1, queries or 1, keys).
+    key, value: (rows, heads that share keys, keys, size). allowed: (rows or 1, 1, queries or 1, keys). moved: (rows,
+    keys), the row in which each key and value stands, where that isn't its own.
     """
     rows, heads, queries, size = query.shape
     if queries > FEW or torch.is_grad_enabled() or torch.compiler.is_compiling() or (library := load()) is None:
@@ -39,9 +42,11 @@ def look(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, scal
     found = query.new_empty(rows, queries, heads, size)
     library.functions.regard_look(
         *(query.data_ptr(), key.data_ptr(), value.data_ptr(), None if allowed is None else allowed.data_ptr()),
-        found.data_ptr(),
+        *(None if moved is None else moved.data_ptr(), found.data_ptr()),
         SIZES(rows, heads, key.shape[1], queries, keys, size),
-        STEPS(*query.stride()[:3], *key.stride()[:3], *value.stride()[:3], *steps),
+        STEPS(
+            *query.stride()[:3], *key.stride()[:3], *value.stride()[:3], *steps, 0 if moved is None else moved.stride(0)
+        ),
         *(scale, library.level),
     )
     return found.transpose(1, 2)

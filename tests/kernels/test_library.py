@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.product import EXACT, ByteProduct, Kernel
+from regard.decode.best import add_up, find_best
 from regard.kernels import library as kernels
 from regard.kernels.library import Library
 from regard.parts.look import look
@@ -180,3 +182,37 @@ def test_where_the_kernel_can_not_serve_it_says_so(library: Library) -> None:
         assert look(query[..., :15], key[..., :15], key[..., :15], None, 1.0) is None
         assert look(query.expand(2, 4, 9, 32), key, key, None, 1.0) is None
         assert look(query[..., ::2], key[..., ::2], key[..., ::2], None, 1.0) is None
+
+
+@pytest.mark.parametrize("words", [1, 7, 16, 8000, 50257])
+@pytest.mark.parametrize("level", [1, 2])
+@torch.no_grad()
+def test_totals_are_those_of_torch(library: Library, level: int, words: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if level > library.level:
+        pytest.skip(f"this machine has {kernels.LEVELS[library.level]}")
+    monkeypatch.setattr(library, "level", level)
+    torch.manual_seed(words)
+    logits = torch.randn(5, words + 3)[:, :words] * torch.tensor([0.0, 1.0, 10.0, 100.0, 1.0])[:, None]
+    logits[4, words // 2] = -math.inf
+    exact = logits.double().logsumexp(-1, keepdim=True)
+    torch.testing.assert_close(add_up(logits), exact.float(), rtol=1e-6, atol=1e-6)
+
+
+@torch.no_grad()
+def test_totals_of_what_is_no_number(library: Library) -> None:
+    logits = torch.randn(4, 100)
+    logits[1, 50], logits[2, 99] = math.nan, math.inf
+    logits[3] = -math.inf
+    found = add_up(logits)[:, 0]
+    assert found[0].isfinite() and found[1].isnan() and found[2] == math.inf and found[3] == -math.inf
+
+
+@pytest.mark.parametrize("words", [5, 64, 640, 1000, 8000])
+@pytest.mark.parametrize("count", [1, 6, 15])
+def test_the_best_are_those_that_topk_finds(words: int, count: int) -> None:
+    torch.manual_seed(words + count)
+    scores = torch.randn(9, words)
+    scores[3, ::2] = -math.inf
+    values, places = find_best(scores, count)
+    expected = scores.topk(min(count, words))
+    assert torch.equal(values, expected.values) and torch.equal(scores.gather(1, places), values)
