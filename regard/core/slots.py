@@ -22,7 +22,7 @@ from torch import Tensor
 from regard.core.lazy import lazy
 from regard.core.mask import Mask
 from regard.core.state import Move, Selection, State
-from regard.kernels.library import REGISTER, load
+from regard.kernels.library import REGISTER, ready
 
 DIMENSIONS = 4  # of tensors that a table can be kept for: (rows, heads, slots, size)
 
@@ -67,10 +67,10 @@ class Slots(State):
         held = self.tensors[0]
         if self.window is not None or self.lengths is not None or not self.length or held.dim() != DIMENSIONS:
             return False
-        if torch.is_grad_enabled() or held.dtype != torch.float32 or held.device.type != "cpu":
+        library = ready()
+        if library is None or held.dtype != torch.float32 or held.device.type != "cpu":
             return False
-        library = load()
-        if library is None or held.shape[-1] % REGISTER[library.level]:
+        if held.shape[-1] % REGISTER[library.level]:
             return False
         return held.shape[0] // 2 < len(chosen.rows) <= held.shape[0]  # half of the memory isn't kept for nothing
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 SOURCE = Path(__file__).with_name("kernels.cpp")
 COMPILER = "g++"
@@ -84,6 +85,13 @@ def load() -> Library | None:
     """The kernels, where they can be had."""
     found = find_library()
     return found if isinstance(found, Library) else None
+
+
+def ready() -> Library | None:
+    """The kernels, unless gradients are kept or somebody follows what torch computes, who would miss what we do."""
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or _get_current_dispatch_mode() is not None:
+        return None
+    return load()
 
 
 def describe() -> str:

@@ -10,7 +10,7 @@ from ctypes import c_int64
 import torch
 from torch import Tensor
 
-from regard.kernels.library import REGISTER, load
+from regard.kernels.library import REGISTER, ready
 
 FEW = 8  # queries of a row up to which it is worth while
 SIZES, STEPS = c_int64 * 6, c_int64 * 13
@@ -25,7 +25,7 @@ def look(
     keys), the row in which each key and value stands, where that isn't its own.
     """
     rows, heads, queries, size = query.shape
-    if queries > FEW or torch.is_grad_enabled() or torch.compiler.is_compiling() or (library := load()) is None:
+    if queries > FEW or (library := ready()) is None:
         return None
     keys = key.shape[2]
     if not query.numel() or not keys or size % REGISTER[library.level]:
