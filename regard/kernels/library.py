@@ -75,7 +75,7 @@ def find_library() -> Library | Missing:
         if path is None:
             return "no compiler"
         library = Library(path)
-    except (OSError, subprocess.SubprocessError, AttributeError):
+    except (OSError, RuntimeError, subprocess.SubprocessError, AttributeError):  # no home, no room, no right, no luck
         return "not built"
     return library if library.level else "not for this machine"
 

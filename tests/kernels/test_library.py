@@ -219,3 +219,11 @@ def test_the_best_are_those_that_topk_finds(words: int, count: int) -> None:
     values, places = find_best(scores, count)
     expected = scores.topk(min(count, words))
     assert torch.equal(values, expected.values) and torch.equal(scores.gather(1, places), values)
+
+
+def test_without_a_place_to_keep_it_nothing_is_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    locked = tmp_path / "file"
+    locked.write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(locked))
+    monkeypatch.delenv(kernels.SWITCH, raising=False)
+    assert kernels.find_library.__wrapped__() in ("not built", "not for this machine")
