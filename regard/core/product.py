@@ -159,6 +159,7 @@ class Kernel:
         self.functions, self.level = library.functions, library.level
         self.levels, self.scale = product.levels, product.scale
         self.outputs, self.inputs = product.outputs, product.inputs
+        self.call = self.functions.regard_multiply
         self.packed = torch.empty(self.functions.regard_packed_bytes(self.outputs, self.inputs), dtype=torch.int8)
         self.sums = torch.empty(self.outputs, dtype=torch.int32)
         plain = product.plain.contiguous()
@@ -168,11 +169,15 @@ class Kernel:
 
     def multiply(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x Wᵀ + b: (rows, inputs) to (rows, outputs)."""
-        x = x.float().contiguous()
-        bias = None if bias is None else bias.float().contiguous()
-        found = torch.empty(len(x), self.outputs)
-        self.functions.regard_multiply(
-            *(x.data_ptr(), len(x), self.inputs, self.packed.data_ptr(), self.sums.data_ptr(), self.scale.data_ptr()),
+        # a token of a small model is as fast as what is asked here, so nothing is asked twice
+        if x.dtype != torch.float32 or not x.is_contiguous():
+            x = x.float().contiguous()
+        if bias is not None and (bias.dtype != torch.float32 or not bias.is_contiguous()):
+            bias = bias.float().contiguous()
+        rows = x.shape[0]
+        found = x.new_empty(rows, self.outputs)
+        self.call(
+            *(x.data_ptr(), rows, self.inputs, self.packed.data_ptr(), self.sums.data_ptr(), self.scale.data_ptr()),
             *(None if bias is None else bias.data_ptr(), self.outputs, self.levels, found.data_ptr(), self.level),
         )
         return found
@@ -251,4 +256,4 @@ def multiply(product: Product, x: Tensor, bias: Tensor | None) -> Tensor:
     ):  # what rounds has no gradient, and autograd would go round it and give a wrong one
         raise InputError("packed weights have no gradients", "precision fp32")
     found = product.add(x.reshape(-1, x.shape[-1]), bias)
-    return found.to(x.dtype).view(*x.shape[:-1], -1)
+    return (found if found.dtype == x.dtype else found.to(x.dtype)).view(*x.shape[:-1], -1)
