@@ -182,7 +182,8 @@ class MultiHeadAttention(Mixer):
     def attend_slots(self, query: Tensor, seen: Seen, bias: Tensor | None, see: See | None) -> Tensor:
         """Over what a state holds; our kernel finds moved slots where they stand."""
         if seen.moved is not None and bias is None and see is None and not self.spec.hard and self.temperature is None:
-            found = look(query, *seen.held, seen.allowed, self.scale, seen.moved)
+            keys, values = seen.held
+            found = look(query, keys, values, seen.allowed, self.scale, seen.moved)
             if found is not None:
                 return found
         keys, values = seen.tensors
