@@ -1,9 +1,9 @@
-// What torch's own kernels leave on the table when a model writes token by token: few rows multiplied by packed weights, and
-// few queries that look at many keys.
+// What torch's own kernels leave on the table when a model writes token by token: few rows multiplied by packed
+// weights, and few queries that look at many keys.
 //
-// Plain C functions over plain arrays: no header but the compiler's, so it is built in seconds, by any C++17 compiler on
-// x86-64. Each function has a path for AVX-512 with VNNI and one for AVX2, chosen when it runs. Threads are OpenMP's, from
-// the library that torch has loaded, so both share one pool.
+// Plain C functions over plain arrays: no header but the compiler's, so it is built in seconds, by any C++17 compiler
+// on x86-64. Each function has a path for AVX-512 with VNNI and one for AVX2, chosen when it runs. Threads are
+// OpenMP's, from the library that torch has loaded, so both share one pool.
 
 #include <immintrin.h>
 
@@ -18,18 +18,18 @@
 
 namespace {
 
-constexpr int64_t PANEL = 64;        // outputs whose weights stand together: [panel][inputs / 4][64][4]
-constexpr int64_t QUAD = 4;          // inputs that one instruction multiplies and adds up
-constexpr int64_t CHUNK = 48;        // rows that stay near while a panel is read
-constexpr int64_t ALONE = 1 << 18;   // products below which a second thread costs more than it brings
+constexpr int64_t PANEL = 64;       // outputs whose weights stand together: [panel][inputs / 4][64][4]
+constexpr int64_t QUAD = 4;         // inputs that one instruction multiplies and adds up
+constexpr int64_t CHUNK = 48;       // rows that stay near while a panel is read
+constexpr int64_t ALONE = 1 << 18;  // products below which a second thread costs more than it brings
 
 enum Level { NONE = 0, WITH_AVX2 = 1, WITH_VNNI = 2 };
 
 Level find_level() {
   static const Level level = [] {
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq"))
+    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
       return WITH_VNNI;
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? WITH_AVX2 : NONE;
   }();
@@ -117,19 +117,19 @@ struct Panel {
 // arrays of registers end up in memory, so each row of a tile has four names
 #define EACH_ROW(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5)
 #define EMPTY(r) __m512i a##r = none, b##r = none, c##r = none, d##r = none;
-#define STEP(r)                                     \
-  if (ROWS > r) {                                   \
-    int32_t four;                                   \
-    std::memcpy(&four, x + r * stride + at, 4);     \
-    const __m512i v = _mm512_set1_epi32(four);      \
-    ADD(a##r, v, w0);                               \
-    ADD(b##r, v, w1);                               \
-    ADD(c##r, v, w2);                               \
-    ADD(d##r, v, w3);                               \
+#define STEP(r)                                 \
+  if (ROWS > r) {                               \
+    int32_t four;                               \
+    std::memcpy(&four, x + r * stride + at, 4); \
+    const __m512i v = _mm512_set1_epi32(four);  \
+    ADD(a##r, v, w0);                           \
+    ADD(b##r, v, w1);                           \
+    ADD(c##r, v, w2);                           \
+    ADD(d##r, v, w3);                           \
   }
-#define WRITE(r)                                    \
-  if (ROWS > r) {                                   \
-    const __m512i sums[4] = {a##r, b##r, c##r, d##r}; \
+#define WRITE(r)                                             \
+  if (ROWS > r) {                                            \
+    const __m512i sums[4] = {a##r, b##r, c##r, d##r};        \
     write_avx512(sums, sizes[r], panel, zero, y + r * step); \
   }
 
@@ -139,7 +139,8 @@ AVX512 void write_avx512(const __m512i* sums, float size, const Panel& panel, in
     const int64_t left = panel.outputs - b * 16;
     if (left <= 0) return;
     const __mmask16 there = left >= 16 ? 0xffff : (1u << left) - 1;
-    const __m512i off = _mm512_mullo_epi32(_mm512_maskz_loadu_epi32(there, panel.sums + b * 16), _mm512_set1_epi32(zero));
+    const __m512i off =
+        _mm512_mullo_epi32(_mm512_maskz_loadu_epi32(there, panel.sums + b * 16), _mm512_set1_epi32(zero));
     const __m512 scale = _mm512_maskz_loadu_ps(there, panel.scale + b * 16);
     __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(sums[b], off)), scale);
     v = _mm512_mul_ps(v, _mm512_set1_ps(size));
@@ -149,7 +150,8 @@ AVX512 void write_avx512(const __m512i* sums, float size, const Panel& panel, in
 }
 
 template <int ROWS>
-AVX512 void tile_avx512(const uint8_t* x, int64_t stride, const float* sizes, const Panel& panel, int zero, float* y, int64_t step) {
+AVX512 void tile_avx512(const uint8_t* x, int64_t stride, const float* sizes, const Panel& panel, int zero, float* y,
+                        int64_t step) {
   const __m512i none = _mm512_setzero_si512();
   EACH_ROW(EMPTY)
   const int8_t* w = panel.weights;
@@ -162,7 +164,8 @@ AVX512 void tile_avx512(const uint8_t* x, int64_t stride, const float* sizes, co
 }
 
 template <int ROWS>
-AVX2 void tile_avx2(const uint8_t* x, int64_t stride, const float* sizes, const Panel& panel, int zero, float* y, int64_t step) {
+AVX2 void tile_avx2(const uint8_t* x, int64_t stride, const float* sizes, const Panel& panel, int zero, float* y,
+                    int64_t step) {
   const __m256i ones = _mm256_set1_epi16(1);
   for (int part = 0; part < 2 && panel.outputs > part * 32; ++part) {  // sixteen registers hold half a panel
     __m256i sum[ROWS][4];
@@ -194,7 +197,8 @@ AVX2 void tile_avx2(const uint8_t* x, int64_t stride, const float* sizes, const 
 }
 
 using Tile = void (*)(const uint8_t*, int64_t, const float*, const Panel&, int, float*, int64_t);
-constexpr Tile TILES_AVX512[] = {tile_avx512<1>, tile_avx512<2>, tile_avx512<3>, tile_avx512<4>, tile_avx512<5>, tile_avx512<6>};
+constexpr Tile TILES_AVX512[] = {tile_avx512<1>, tile_avx512<2>, tile_avx512<3>,
+                                 tile_avx512<4>, tile_avx512<5>, tile_avx512<6>};
 constexpr Tile TILES_AVX2[] = {tile_avx2<1>, tile_avx2<2>};
 
 // ---- attention of a few queries: softmax(q kᵀ · scale) v, head by head
@@ -206,25 +210,26 @@ struct Heads {
   const float* value;
   const bool* allowed;   // (rows, 1, queries, keys), or none
   const int64_t* moved;  // (rows, keys), the row in which each key and value stands, or none
-  float* out;           // (rows, queries, heads, size)
+  float* out;            // (rows, queries, heads, size)
   // from one row, head and position to the next; numbers of a head stand side by side
   int64_t query_row, query_head, query_step, key_row, key_head, key_step, value_row, value_head, value_step;
   int64_t allowed_row, allowed_query, allowed_key, moved_row;
   float scale;
 };
 
-// e^x for x from -87 to 0: 2^n · e^r, where |r| is at most ln 2 / 2; the error is below two units of the last place.
-#define EXPONENTIAL(V, x, SET, MUL, ROUND, FNMADD, FMADD, TO_WHOLE, ADD_WHOLE, SET_WHOLE, SHIFT, CAST, CAST_BACK) \
-  {                                                                                                              \
-    const V n = ROUND(MUL(x, SET(1.44269504088896341f)));                                                        \
-    const V r = FNMADD(n, SET(-2.12194440e-4f), FNMADD(n, SET(0.693359375f), x));                                \
-    V p = FMADD(SET(1.9875691500e-4f), r, SET(1.3981999507e-3f));                                                \
-    p = FMADD(p, r, SET(8.3334519073e-3f));                                                                      \
-    p = FMADD(p, r, SET(4.1665795894e-2f));                                                                      \
-    p = FMADD(p, r, SET(1.6666665459e-1f));                                                                      \
-    p = FMADD(p, r, SET(5.0000001201e-1f));                                                                      \
-    p = FMADD(FMADD(p, r, SET(1.0f)), r, SET(1.0f));                                                             \
-    x = CAST_BACK(ADD_WHOLE(CAST(p), SHIFT(TO_WHOLE(n), 23)));                                                   \
+// e^x for x from -87 to 0: 2^n · e^r, where |r| is at most ln 2 / 2, by the polynomial of Cephes (Moshier); the error is
+// below two units of the last place.
+#define EXPONENTIAL(V, x, SET, MUL, ROUND, FNMADD, FMADD, TO_WHOLE, ADD_WHOLE, SHIFT, CAST, CAST_BACK) \
+  {                                                                                                    \
+    const V n = ROUND(MUL(x, SET(1.44269504088896341f)));                                              \
+    const V r = FNMADD(n, SET(-2.12194440e-4f), FNMADD(n, SET(0.693359375f), x));                      \
+    V p = FMADD(SET(1.9875691500e-4f), r, SET(1.3981999507e-3f));                                      \
+    p = FMADD(p, r, SET(8.3334519073e-3f));                                                            \
+    p = FMADD(p, r, SET(4.1665795894e-2f));                                                            \
+    p = FMADD(p, r, SET(1.6666665459e-1f));                                                            \
+    p = FMADD(p, r, SET(5.0000001201e-1f));                                                            \
+    p = FMADD(FMADD(p, r, SET(1.0f)), r, SET(1.0f));                                                   \
+    x = CAST_BACK(ADD_WHOLE(CAST(p), SHIFT(TO_WHOLE(n), 23)));                                         \
   }
 #define ROUND_512(x) _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 #define ROUND_256(x) _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
@@ -235,8 +240,8 @@ float blank(float* scores, int64_t count) {
   return 1.0f;
 }
 
-// Weights of one query from its scores, in place: e^(score - largest), and what they must be divided by. `scores` has room
-// for a whole register behind the last.
+// Weights of one query from its scores, in place: e^(score - largest), and what they must be divided by. `scores` has
+// room for a whole register behind the last.
 AVX512 float weigh_avx512(float* scores, int64_t count) {
   __m512 most = _mm512_set1_ps(-INFINITY);
   for (int64_t t = 0; t < count; t += 16) {
@@ -252,8 +257,8 @@ AVX512 float weigh_avx512(float* scores, int64_t count) {
     const __m512 given = _mm512_sub_ps(_mm512_loadu_ps(scores + t), top);
     const __mmask16 counts = there & _mm512_cmp_ps_mask(given, least, _CMP_NLT_UQ);  // what is no number counts as such
     __m512 x = given;
-    EXPONENTIAL(__m512, x, _mm512_set1_ps, _mm512_mul_ps, ROUND_512, _mm512_fnmadd_ps, _mm512_fmadd_ps, _mm512_cvtps_epi32,
-                _mm512_add_epi32, _mm512_set1_epi32, _mm512_slli_epi32, _mm512_castps_si512, _mm512_castsi512_ps)
+    EXPONENTIAL(__m512, x, _mm512_set1_ps, _mm512_mul_ps, ROUND_512, _mm512_fnmadd_ps, _mm512_fmadd_ps,
+                _mm512_cvtps_epi32, _mm512_add_epi32, _mm512_slli_epi32, _mm512_castps_si512, _mm512_castsi512_ps)
     x = _mm512_maskz_mov_ps(counts, x);
     x = _mm512_mask_mov_ps(x, there & _mm512_cmp_ps_mask(given, given, _CMP_UNORD_Q), given);
     _mm512_storeu_ps(scores + t, x);
@@ -264,8 +269,8 @@ AVX512 float weigh_avx512(float* scores, int64_t count) {
 
 // The weighted sum of the values, BLOCKS registers of it at once.
 template <int BLOCKS>
-AVX512 void gather_avx512(const Heads& all, const float* scores, const float* values, int64_t row, const int64_t* from, float share,
-                          float* out) {
+AVX512 void gather_avx512(const Heads& all, const float* scores, const float* values, int64_t row, const int64_t* from,
+                          float share, float* out) {
   __m512 sum[BLOCKS];
 #pragma GCC unroll 4
   for (int b = 0; b < BLOCKS; ++b) sum[b] = _mm512_setzero_ps();
@@ -298,8 +303,8 @@ AVX512 float total_avx512(const float* x, int64_t count) {
     const __mmask16 there = count - i >= 16 ? 0xffff : (1u << (count - i)) - 1;
     __m512 v = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, x + i), top);
     const __mmask16 counts = there & _mm512_cmp_ps_mask(v, least, _CMP_NLT_UQ);
-    EXPONENTIAL(__m512, v, _mm512_set1_ps, _mm512_mul_ps, ROUND_512, _mm512_fnmadd_ps, _mm512_fmadd_ps, _mm512_cvtps_epi32,
-                _mm512_add_epi32, _mm512_set1_epi32, _mm512_slli_epi32, _mm512_castps_si512, _mm512_castsi512_ps)
+    EXPONENTIAL(__m512, v, _mm512_set1_ps, _mm512_mul_ps, ROUND_512, _mm512_fnmadd_ps, _mm512_fmadd_ps,
+                _mm512_cvtps_epi32, _mm512_add_epi32, _mm512_slli_epi32, _mm512_castps_si512, _mm512_castsi512_ps)
     total = _mm512_mask_add_ps(total, counts, total, v);
   }
   return largest + std::log(_mm512_reduce_add_ps(total));
@@ -347,8 +352,8 @@ AVX2 float weigh_avx2(float* scores, int64_t count) {
   for (int64_t t = 0; t < count; t += 8) {
     const __m256 given = _mm256_sub_ps(_mm256_loadu_ps(scores + t), most);
     __m256 x = given;
-    EXPONENTIAL(__m256, x, _mm256_set1_ps, _mm256_mul_ps, ROUND_256, _mm256_fnmadd_ps, _mm256_fmadd_ps, _mm256_cvtps_epi32,
-                _mm256_add_epi32, _mm256_set1_epi32, _mm256_slli_epi32, _mm256_castps_si256, _mm256_castsi256_ps)
+    EXPONENTIAL(__m256, x, _mm256_set1_ps, _mm256_mul_ps, ROUND_256, _mm256_fnmadd_ps, _mm256_fmadd_ps,
+                _mm256_cvtps_epi32, _mm256_add_epi32, _mm256_slli_epi32, _mm256_castps_si256, _mm256_castsi256_ps)
     x = _mm256_and_ps(x, _mm256_cmp_ps(given, least, _CMP_NLT_UQ));
     x = _mm256_blendv_ps(x, given, _mm256_cmp_ps(given, given, _CMP_UNORD_Q));
     _mm256_storeu_ps(scores + t, x);
@@ -372,8 +377,8 @@ AVX2 float total_avx2(const float* x, int64_t count) {
   for (; i + 8 <= count; i += 8) {
     const __m256 given = _mm256_sub_ps(_mm256_loadu_ps(x + i), top);
     __m256 v = given;
-    EXPONENTIAL(__m256, v, _mm256_set1_ps, _mm256_mul_ps, ROUND_256, _mm256_fnmadd_ps, _mm256_fmadd_ps, _mm256_cvtps_epi32,
-                _mm256_add_epi32, _mm256_set1_epi32, _mm256_slli_epi32, _mm256_castps_si256, _mm256_castsi256_ps)
+    EXPONENTIAL(__m256, v, _mm256_set1_ps, _mm256_mul_ps, ROUND_256, _mm256_fnmadd_ps, _mm256_fmadd_ps,
+                _mm256_cvtps_epi32, _mm256_add_epi32, _mm256_slli_epi32, _mm256_castps_si256, _mm256_castsi256_ps)
     total = _mm256_add_ps(total, _mm256_and_ps(v, _mm256_cmp_ps(given, least, _CMP_NLT_UQ)));
   }
   float sum = add_up(total);
@@ -403,7 +408,8 @@ AVX2 void look_avx2(const Heads& all, int64_t row, int64_t head, float* scores) 
       __m256 sum = _mm256_setzero_ps();
       for (int64_t t = 0; t < all.keys; ++t)
         sum = _mm256_fmadd_ps(_mm256_set1_ps(scores[t]),
-                              _mm256_loadu_ps(values + (from ? from[t] : row) * all.value_row + t * all.value_step + d), sum);
+                              _mm256_loadu_ps(values + (from ? from[t] : row) * all.value_row + t * all.value_step + d),
+                              sum);
       _mm256_storeu_ps(out + d, _mm256_mul_ps(sum, share));
     }
   }
@@ -417,7 +423,9 @@ extern "C" {
 int regard_level() { return find_level(); }
 
 // The bytes that packed weights take.
-int64_t regard_packed_bytes(int64_t outputs, int64_t inputs) { return round_up(outputs, PANEL) * round_up(inputs, QUAD); }
+int64_t regard_packed_bytes(int64_t outputs, int64_t inputs) {
+  return round_up(outputs, PANEL) * round_up(inputs, QUAD);
+}
 
 // Lay out weights, (outputs, inputs), panel by panel, and add up those of each output.
 void regard_pack(const int8_t* weights, int64_t outputs, int64_t inputs, int8_t* packed, int32_t* sums) {
@@ -434,10 +442,10 @@ void regard_pack(const int8_t* weights, int64_t outputs, int64_t inputs, int8_t*
   }
 }
 
-// y = ((p qᵀ) · scale) · size + bias, where p are the rows of x in whole numbers of their own size: (rows, outputs). With the
-// instructions of level 1, sums are exact up to 63 levels.
-void regard_multiply(const float* x, int64_t rows, int64_t inputs, const int8_t* packed, const int32_t* sums, const float* scale,
-                     const float* bias, int64_t outputs, int levels, float* y, int level) {
+// y = ((p qᵀ) · scale) · size + bias, where p are the rows of x in whole numbers of their own size: (rows, outputs).
+// With the instructions of level 1, sums are exact up to 63 levels.
+void regard_multiply(const float* x, int64_t rows, int64_t inputs, const int8_t* packed, const int32_t* sums,
+                     const float* scale, const float* bias, int64_t outputs, int levels, float* y, int level) {
   const bool wide = level == WITH_VNNI;
   const Scaling how{levels, levels + 1};
   const int64_t quads = round_up(inputs, QUAD) / QUAD, stride = quads * QUAD;
@@ -461,8 +469,8 @@ void regard_multiply(const float* x, int64_t rows, int64_t inputs, const int8_t*
     for (int64_t work = 0; work < panels * chunks; ++work) {
       const int64_t number = work % panels, first = work / panels * CHUNK;
       const int64_t last = first + CHUNK < rows ? first + CHUNK : rows, begin = number * PANEL;
-      const Panel panel{packed + begin * stride, sums + begin, scale + begin, bias ? bias + begin : nullptr, quads,
-                        outputs - begin < PANEL ? outputs - begin : PANEL};
+      const Panel panel{packed + begin * stride,       sums + begin, scale + begin,
+                        bias ? bias + begin : nullptr, quads,        outputs - begin < PANEL ? outputs - begin : PANEL};
       for (int64_t row = first; row < last;) {
         const int64_t now = last - row < most ? last - row : most;
         tiles[now - 1](whole + row * stride, stride, size + row, panel, how.zero, y + row * outputs + begin, outputs);
@@ -472,13 +480,14 @@ void regard_multiply(const float* x, int64_t rows, int64_t inputs, const int8_t*
   }
 }
 
-// What a few queries see. `sizes`: rows, heads, groups of heads that share keys, queries, keys, numbers of a head (in whole
-// registers: sixteen, or eight with level 1). `steps`: from one row, head and position to the next, of queries, keys and
-// values, from one row, query and key to the next of `allowed`, and from one row to the next of `moved`.
-void regard_look(const float* query, const float* key, const float* value, const bool* allowed, const int64_t* moved, float* out,
-                 const int64_t* sizes, const int64_t* steps, float scale, int level) {
-  Heads all{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], query, key, value, allowed, moved, out, steps[0], steps[1], steps[2],
-            steps[3], steps[4], steps[5], steps[6], steps[7], steps[8], steps[9], steps[10], steps[11], steps[12], scale};
+// What a few queries see. `sizes`: rows, heads, groups of heads that share keys, queries, keys, numbers of a head (in
+// whole registers: sixteen, or eight with level 1). `steps`: from one row, head and position to the next, of queries,
+// keys and values, from one row, query and key to the next of `allowed`, and from one row to the next of `moved`.
+void regard_look(const float* query, const float* key, const float* value, const bool* allowed, const int64_t* moved,
+                 float* out, const int64_t* sizes, const int64_t* steps, float scale, int level) {
+  Heads all{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4],  sizes[5],  query,     key,      value,
+            allowed,  moved,    out,      steps[0], steps[1],  steps[2],  steps[3],  steps[4], steps[5],
+            steps[6], steps[7], steps[8], steps[9], steps[10], steps[11], steps[12], scale};
   const int64_t work = all.rows * all.heads;
 #pragma omp parallel if (work * all.queries * all.keys * all.size > ALONE)
   {
@@ -492,7 +501,8 @@ void regard_look(const float* query, const float* key, const float* value, const
 // log Σ e^x of each row; `step`: from one row to the next.
 void regard_totals(const float* x, int64_t rows, int64_t words, int64_t step, float* out, int level) {
 #pragma omp parallel for schedule(static) if (rows * words * 8 > ALONE)
-  for (int64_t row = 0; row < rows; ++row) out[row] = (level == WITH_VNNI ? total_avx512 : total_avx2)(x + row * step, words);
+  for (int64_t row = 0; row < rows; ++row)
+    out[row] = (level == WITH_VNNI ? total_avx512 : total_avx2)(x + row * step, words);
 }
 
 }  // extern "C"
