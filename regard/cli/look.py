@@ -206,6 +206,8 @@ def doctor(as_json: JSON = False) -> None:
     from regard.kernels.library import describe
 
     found, loaded, kernels = examine(), find_installed(), describe()
+    if kernels == "no compiler":
+        found.advice.append("g++ isn't installed: our own kernels make int8 and writing token by token faster")
     if as_json:
         plugins = {name: plugin.digest for name, plugin in loaded.plugins.items()}
         print(json.dumps({**vars(found), "kernels": kernels, "plugins": plugins, "broken_plugins": loaded.broken}))
@@ -220,8 +222,6 @@ def doctor(as_json: JSON = False) -> None:
     print("extras       " + "  ".join(f"{name} {'yes' if there else 'no'}" for name, there in found.extras.items()))
     for plugin in loaded.plugins.values():
         print(f"plug-in      {plugin.name}, {plugin.place}, SHA-256 {plugin.digest[:16]}")
-    if kernels == "no compiler":
-        found.advice.append("g++ isn't installed: our own kernels make int8 and writing token by token faster")
     for line in [*found.advice, *loaded.broken.values()]:
         print(f"advice       {line}")
     hint("regard demo")

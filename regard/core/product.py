@@ -133,6 +133,10 @@ class ByteProduct(Product):
         library = load()
         return None if library is None or self.levels > EXACT[library.level] else Kernel(library, self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied: not the kernel, which is a part of this process, and is made again."""
+        return {name: value for name, value in vars(self).items() if name != "kernel"}
+
     def add(self, x: Tensor, bias: Tensor | None) -> Tensor:
         return super().add(x, bias) if self.kernel is None else self.kernel.multiply(x, bias)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,13 @@ def test_torch_gives_the_same(library: Library) -> None:
     assert product.kernel is not None
     product.kernel = None
     assert torch.equal(ours, product(x))
+
+
+def test_a_product_that_was_used_can_be_copied(library: Library) -> None:
+    product, x = ByteProduct(torch.randn(70, 130)), torch.randn(3, 130)
+    before = product(x)
+    for other in (deepcopy(product), pickle.loads(pickle.dumps(product))):
+        assert torch.equal(other(x), before) and other.kernel is not product.kernel
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf")])
