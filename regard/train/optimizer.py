@@ -1,4 +1,4 @@
-"""Optimizers: Adam, AdamW, SGD, Adafactor; which weights decay; and their state as named tensors.
+"""Optimizers: Adam, AdamW, Muon, SGD, Adafactor; which weights decay; and their state as named tensors.
 
 Matrices decay, token and position vectors among them, as in BERT and GPT. Biases, norms and other vectors don't, nor
 what a part keeps from it: a state space's poles, where a head stands at first, a bias on scores. Lower blocks may learn
@@ -15,10 +15,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from regard.core.dense import Lookup
 from regard.core.mixer import Part
+from regard.core.model import Model
 from regard.core.spec import Positive, Rate, Spec
 from regard.core.stack import Stack
 from regard.errors import CheckpointError
+from regard.train import muon
 from regard.train.adapt import plain
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
@@ -31,6 +34,7 @@ class OptimizerSpec(Spec):
     kinds: ClassVar[dict[str, type[Spec]]] = {}
     home: ClassVar[str | None] = "train.optimizer"
     usual: ClassVar[str | None] = "adamw"
+    parts_maps: ClassVar[bool] = False  # whether matrices that map vectors to vectors are moved in another way
     rate: Positive = 1e-3
     """The learning rate at its peak; the schedule multiplies it."""
     decay: Decay = 0.0
@@ -39,7 +43,7 @@ class OptimizerSpec(Spec):
     """Each block's rate is this much of that of the block above it."""
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        optimizer = self.make(groups(model, self.decay, self.layerwise))
+        optimizer = self.make(groups(model, self.decay, self.layerwise, self.parts_maps))
         set_rate(optimizer, self.rate)
         return optimizer
 
@@ -74,6 +78,23 @@ class AdamW(OptimizerSpec):
         return torch.optim.AdamW(parameters, self.rate, self.betas, self.epsilon, fused=True)
 
 
+class Muon(OptimizerSpec):
+    """Matrices move by their momentum made orthogonal (Jordan et al. 2024), all else by AdamW; rates are as for AdamW."""
+
+    parts_maps: ClassVar[bool] = True
+    kind: Literal["muon"] = "muon"
+    decay: Decay = 0.01
+    momentum: Rate = 0.95
+    """This much of a matrix's running average of gradients is kept in the next."""
+    betas: tuple[Rate, Rate] = (0.9, 0.98)
+    """For all else, the decays of AdamW's two running averages."""
+    epsilon: Positive = 1e-8
+    """This is added to AdamW's denominator."""
+
+    def make(self, parameters: list[dict[str, Any]]) -> torch.optim.Optimizer:
+        return muon.Muon(parameters, self.rate, self.momentum, self.betas, self.epsilon)
+
+
 class SGD(OptimizerSpec):
     """Stochastic gradient descent, with momentum if wanted."""
 
@@ -98,21 +119,30 @@ class Adafactor(OptimizerSpec):
         return torch.optim.Adafactor(parameters, self.rate)
 
 
-def groups(model: nn.Module, decay: float, layerwise: float = 1.0) -> list[dict[str, Any]]:
+def groups(
+    model: nn.Module, decay: float, layerwise: float = 1.0, parts_maps: bool = False
+) -> list[dict[str, Any]]:
     """What decays, and the rest, which doesn't; in the order of their names.
 
     Where lower blocks learn more slowly (Howard & Ruder 2018), that is so for each `factor` of the rate, from the head
-    down: a block's is `layerwise` times that of the block above it.
+    down: a block's is `layerwise` times that of the block above it. What maps vectors to vectors (matrices and
+    convolutions, but no tables and no heads) is a group apart where that is asked for.
     """
-    below, spared = levels(model), list_undecayed(model)
-    found: dict[tuple[float, bool], list[Tensor]] = {}
+    below, spared, tables = levels(model), list_undecayed(model), list_tables(model)
+    found: dict[tuple[float, bool, bool], list[Tensor]] = {}
     for name, weight in model.named_parameters():
         if weight.requires_grad:
             decays = weight.dim() > 1 and plain(name) not in spared
-            found.setdefault((layerwise ** below[name], decays), []).append(weight)
+            maps = decays and plain(name) not in tables and weight.dim() in (2, 4) and min(weight.shape[:2]) > 1
+            found.setdefault((layerwise ** below[name], decays, maps and parts_maps), []).append(weight)
     return [
-        {"params": found[factor, decays], "weight_decay": decay if decays else 0.0, "factor": factor}
-        for factor, decays in sorted(found, reverse=True)
+        {
+            "params": found[factor, decays, maps],
+            "weight_decay": decay if decays else 0.0,
+            "factor": factor,
+            "maps": maps,
+        }
+        for factor, decays, maps in sorted(found, reverse=True)
     ]
 
 
@@ -124,6 +154,14 @@ def list_undecayed(model: nn.Module) -> set[str]:
         if isinstance(part, Part)
         for name in part.undecayed
     }
+
+
+def list_tables(model: nn.Module) -> set[str]:
+    """The names of the weights whose rows are met one by one: vectors that are looked up, and the head's."""
+    tables = [(path, part) for path, part in model.named_modules() if isinstance(part, Lookup)]
+    if isinstance(model, Model) and model.head is not None:
+        tables.append(("head", model.head))
+    return {plain(f"{path}.{name}") for path, part in tables for name, _ in part.named_parameters()}
 
 
 def levels(model: nn.Module) -> dict[str, int]:
@@ -182,8 +220,12 @@ def unpack(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[
         if key == "step" and tensor.numel() != 1:
             raise CheckpointError(f"optimizer.safetensors: {path} isn't one number")
         state.setdefault(numbers[name], {})[key] = tensor
-    for matrix in (True, False):  # a weight that never had a gradient has nothing; the others have all the same
-        alike = {frozenset(kept) for number, kept in state.items() if (order[number].dim() > 1) == matrix}
+    maps = {id(weight) for group in optimizer.param_groups if group["maps"] for weight in group["params"]}
+    kept_of: dict[tuple[bool, bool], set[frozenset[str]]] = {}
+    for number, kept in state.items():  # a weight that never had a gradient has nothing; those of a kind have the same
+        weight = order[number]
+        kept_of.setdefault((weight.dim() > 1, id(weight) in maps), set()).add(frozenset(kept))
+    for alike in kept_of.values():
         if len(alike) > 1:
             raise CheckpointError("optimizer.safetensors: damaged, it doesn't hold the same of every weight")
     if not state and "betas" in optimizer.defaults:

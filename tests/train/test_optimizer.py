@@ -12,9 +12,10 @@ from regard.core.model import Model
 from regard.errors import CheckpointError, SpecError
 from regard.models import preset, presets
 from regard.train.adapt import Lora, freeze
+from regard.train.muon import QUINTIC, ROUNDS, make_orthogonal
 from regard.train.optimizer import OptimizerSpec, groups, list_undecayed, pack, set_rate, unpack
 
-KINDS = ["adam", "adamw", "sgd", "adafactor"]
+KINDS = ["adam", "adamw", "muon", "sgd", "adafactor"]
 
 
 def network() -> nn.Module:
@@ -237,3 +238,60 @@ def test_a_state_of_a_weight_that_is_frozen_now_is_refused() -> None:
     freeze(model, ["encoder.embedding.tokens.*"])
     with pytest.raises(CheckpointError, match=r"'encoder.embedding.tokens.weight' was trained, and is frozen now"):
         unpack(OptimizerSpec.parse("adamw").build(model), model, state)
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 8), (2, 5, 40), (2, 40, 5), (1, 1, 7)])
+def test_a_matrix_is_made_orthogonal_whatever_its_singular_values(shape: tuple[int, int, int]) -> None:
+    """All that is at least a hundredth of the largest comes near 1, and the directions stay."""
+    generator = torch.Generator().manual_seed(1)
+    left, _, right = torch.linalg.svd(torch.randn(shape, generator=generator), full_matrices=False)
+    values = torch.logspace(0, -2, left.shape[-1])
+    found = make_orthogonal(left * values @ right)
+    turned = left.mT @ found @ right.mT
+    kept = turned.diagonal(dim1=-2, dim2=-1)
+    assert ((kept > 0.5) & (kept < 1.3)).all()
+    assert (turned - torch.diag_embed(kept)).abs().max() < 1e-3
+
+
+def test_the_gathered_rounds_are_newton_and_schulzs() -> None:
+    """The same as the rounds one by one on the whole matrix, in double precision."""
+    given = torch.randn(1, 12, 50, generator=torch.Generator().manual_seed(2))
+    x = (given / given.norm()).double()[0]
+    for _ in range(ROUNDS):
+        gram = x @ x.mT
+        x = QUINTIC[0] * x + (QUINTIC[1] * gram + QUINTIC[2] * gram @ gram) @ x
+    assert torch.allclose(make_orthogonal(given)[0].double(), x, atol=1e-5)
+
+
+def test_muon_turns_matrices_and_convolutions_and_leaves_tables_and_heads_to_adam() -> None:
+    model = preset("show-attend-tell", vocabulary=20, width=16, groups=4).build()
+    optimizer = OptimizerSpec.parse({"kind": "muon"}).build(model)
+    names = {id(weight): name for name, weight in model.named_parameters()}
+    turned = {names[id(w)] for group in optimizer.param_groups if group["maps"] for w in group["params"]}
+    assert "encoder.embedding.layers.0.convolution.weight" in turned
+    assert any("mix" in name for name in turned)
+    assert not any(name.startswith(("head", "decoder.embedding")) for name in turned)
+
+
+def test_muon_goes_on_to_the_bit_with_a_convolution_in_it() -> None:
+    def build() -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(16, 5))
+
+    def step_once(model: nn.Module, optimizer: torch.optim.Optimizer, seed: int) -> None:
+        optimizer.zero_grad()
+        model(torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(seed))).square().sum().backward()
+        optimizer.step()
+
+    spec = OptimizerSpec.parse({"kind": "muon", "rate": 0.01})
+    whole, parted = build(), build()
+    first, second = spec.build(whole), spec.build(parted)
+    for seed in range(4):
+        step_once(whole, first, seed)
+    for seed in range(2):
+        step_once(parted, second, seed)
+    third = spec.build(parted)
+    unpack(third, parted, pack(second, parted))
+    for seed in range(2, 4):
+        step_once(parted, third, seed)
+    assert all(torch.equal(one, other) for one, other in zip(whole.parameters(), parted.parameters(), strict=True))
