@@ -188,7 +188,10 @@ ROWS = (
     Alias("train.precision", "mixed_precision dtype torch_dtype precision", PRECISIONS, closed=True),
     Alias("train.precision", "fp16 half amp", {False: "fp32"}, True, note="it is fp32 or bf16; there is no fp16"),
     Alias(
-        "train.optimizer", "optim optimizer optimizer_type", ADAM | {n: n for n in ("adam", "sgd", "adafactor")}, True
+        "train.optimizer",
+        "optim optimizer optimizer_type",
+        ADAM | {n: n for n in ("adam", "muon", "sgd", "adafactor")},
+        True,
     ),
     Alias("train.optimizer.rate", "learning_rate lr peak_lr max_lr rate"),
     Alias("train.optimizer.decay", "weight_decay wd"),

@@ -91,7 +91,7 @@ class Muon(torch.optim.Optimizer):
 def make_orthogonal(matrices: Tensor) -> Tensor:
     """U Vᵀ of each U S Vᵀ, roughly: singular values that aren't tiny come near 1. (count, rows, columns) to the same.
 
-    Newton and Schulz's rounds multiply from the left by polynomials of X Xᵀ. These are gathered as one square matrix, of
+    Newton and Schulz's rounds multiply from the left by polynomials of X Xᵀ. These are gathered in one square matrix of
     the shorter side, and the long matrix is touched twice instead of three times a round.
     """
     tall = matrices.shape[-2] > matrices.shape[-1]

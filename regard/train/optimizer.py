@@ -79,7 +79,7 @@ class AdamW(OptimizerSpec):
 
 
 class Muon(OptimizerSpec):
-    """Matrices move by their momentum made orthogonal (Jordan et al. 2024), all else by AdamW; rates are as for AdamW."""
+    """Matrices move by their momentum made orthogonal (Jordan et al. 2024), all else by AdamW, at the same rate."""
 
     parts_maps: ClassVar[bool] = True
     kind: Literal["muon"] = "muon"
@@ -119,9 +119,7 @@ class Adafactor(OptimizerSpec):
         return torch.optim.Adafactor(parameters, self.rate)
 
 
-def groups(
-    model: nn.Module, decay: float, layerwise: float = 1.0, parts_maps: bool = False
-) -> list[dict[str, Any]]:
+def groups(model: nn.Module, decay: float, layerwise: float = 1.0, parts_maps: bool = False) -> list[dict[str, Any]]:
     """What decays, and the rest, which doesn't; in the order of their names.
 
     Where lower blocks learn more slowly (Howard & Ruder 2018), that is so for each `factor` of the rate, from the head
@@ -158,7 +156,9 @@ def list_undecayed(model: nn.Module) -> set[str]:
 
 def list_tables(model: nn.Module) -> set[str]:
     """The names of the weights whose rows are met one by one: vectors that are looked up, and the head's."""
-    tables = [(path, part) for path, part in model.named_modules() if isinstance(part, Lookup)]
+    tables: list[tuple[str, nn.Module]] = [
+        (path, part) for path, part in model.named_modules() if isinstance(part, Lookup)
+    ]
     if isinstance(model, Model) and model.head is not None:
         tables.append(("head", model.head))
     return {plain(f"{path}.{name}") for path, part in tables for name, _ in part.named_parameters()}

@@ -137,7 +137,7 @@ def take(spec: type[Spec], name: str) -> tuple[str, str]:
         (TrainSpec, "recompute", "true or false", "false"),
         (TrainSpec, "freeze", "list of texts", "[]"),
         (TrainSpec, "costs", "mapping to numbers; ≥ 0", "{}"),
-        (TrainSpec, "optimizer", "kind: adafactor, adam, adamw, sgd", "adamw"),
+        (TrainSpec, "optimizer", "kind: adafactor, adam, adamw, muon, sgd", "adamw"),
         (AdamW, "betas", "2 numbers; ≥ 0, < 1", "[0.9, 0.98]"),
         (RunSpec, "out", "path", "required"),
         (RunSpec, "tokenizer", "settings (see tokenizer)", "its own"),
