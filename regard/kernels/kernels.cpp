@@ -1,5 +1,5 @@
-// What torch's own kernels leave on the table when a model writes token by token: few rows multiplied by packed
-// weights, and few queries that look at many keys.
+// What torch's own kernels leave on the table: few rows multiplied by packed weights and few queries that look at many
+// keys, when a model writes token by token; and Mamba's selective scan, which torch has no kernel for.
 //
 // Plain C functions over plain arrays: no header but the compiler's, so it is built in seconds, by any C++17 compiler
 // on x86-64. Each function has a path for AVX-512 with VNNI and one for AVX2, chosen when it runs. Threads are
@@ -415,6 +415,197 @@ AVX2 void look_avx2(const Heads& all, int64_t row, int64_t head, float* scores) 
   }
 }
 
+// ---- the selective scan: h_t = e^(d_t A) h_(t-1) + d_t u_t B_t, y_t = C_t h_t, for some channels of one row
+//
+// Plain loops over LANES channels, which the compiler turns into the instructions of whoever they are inlined into.
+
+#define INLINED inline __attribute__((always_inline))
+#define SCAN512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512")))
+
+constexpr int64_t LANES = 16;  // channels that run together
+constexpr int64_t SPAN = 64;   // positions between two states that are kept for the way back
+constexpr float LOG2E = 1.44269504f;
+
+struct Sequence {
+  int64_t time, inner, states;
+  const float *u, *delta;  // (time, inner)
+  const float *B, *C;      // (time, states)
+  int64_t B_step, C_step;  // from one position to the next
+  const float* A;          // (states, inner)
+};
+
+// 2^x to single precision; 1 at 0 exactly, so that a step of 0 changes nothing.
+INLINED float power_of_two(float x) {
+  x = x < -126.0f ? -126.0f : x;  // beyond it nothing is left
+  x = x > 127.4f ? 127.4f : x;
+  const float magic = 12582912.0f;  // 1.5 · 2^23: what is added to it is rounded
+  const float rounded = x + magic;
+  int32_t whole;
+  std::memcpy(&whole, &rounded, 4);
+  const float f = x - (rounded - magic);
+  float p = 1.535336188319500e-4f;
+  p = __builtin_fmaf(p, f, 1.339887440266574e-3f);
+  p = __builtin_fmaf(p, f, 9.618437357674640e-3f);
+  p = __builtin_fmaf(p, f, 5.550332471162809e-2f);
+  p = __builtin_fmaf(p, f, 2.402264791363012e-1f);
+  p = __builtin_fmaf(p, f, 6.931472028550421e-1f);
+  p = __builtin_fmaf(p, f, 1.0f);
+  const int32_t bits = (whole + 127) << 23;  // what is left of the magic number is shifted away
+  float scale;
+  std::memcpy(&scale, &bits, 4);
+  return p * scale;
+}
+
+// One chunk from `state`, which becomes the state behind it: what it writes, and, where they are wanted, the decays and
+// states of all its positions, (positions, states, LANES).
+INLINED void run_span(const Sequence& all, int64_t from, int64_t to, int64_t channel, float* state, float* y,
+                      float* decays, float* states) {
+  for (int64_t t = from; t < to; ++t) {
+    const float* u = all.u + t * all.inner + channel;
+    const float* delta = all.delta + t * all.inner + channel;
+    float driven[LANES], step[LANES], sum[LANES];
+#pragma omp simd
+    for (int64_t l = 0; l < LANES; ++l) {
+      driven[l] = delta[l] * u[l];
+      step[l] = delta[l] * LOG2E;
+      sum[l] = 0.0f;
+    }
+    for (int64_t n = 0; n < all.states; ++n) {
+      const float* A = all.A + n * all.inner + channel;
+      const float b = all.B[t * all.B_step + n], c = all.C[t * all.C_step + n];
+      float* h = state + n * LANES;
+      float* const kept = decays ? decays + ((t - from) * all.states + n) * LANES : nullptr;
+      float* const seen = states ? states + ((t - from) * all.states + n) * LANES : nullptr;
+      float decay[LANES], now[LANES];
+#pragma omp simd
+      for (int64_t l = 0; l < LANES; ++l) {
+        decay[l] = power_of_two(step[l] * A[l]);
+        now[l] = __builtin_fmaf(decay[l], h[l], driven[l] * b);
+        sum[l] = __builtin_fmaf(c, now[l], sum[l]);
+      }
+      std::memcpy(h, now, sizeof now);
+      if (kept) std::memcpy(kept, decay, sizeof decay);
+      if (seen) std::memcpy(seen, now, sizeof now);
+    }
+    if (y) std::memcpy(y + t * all.inner + channel, sum, sizeof sum);
+  }
+}
+
+struct Gradients {
+  const float* y;          // (time, inner)
+  float *u, *delta;        // (time, inner)
+  float *B, *C;            // (time, states), of this part of the channels
+  float* A;                // (states, inner), of this row
+  float* carried;          // (states, inner): of the last state, and in the end of the first
+  const float* borders;    // (spans, states, inner)
+};
+
+// The way back through one chunk, for LANES channels. Sums over channels are kept lane by lane in `grad_B` and `grad_C`,
+// (positions, states, LANES).
+INLINED void return_span(const Sequence& all, const Gradients& grad, int64_t from, int64_t to, int64_t channel,
+                         const float* border, const float* decays, const float* states, float* grad_B, float* grad_C) {
+  for (int64_t t = to - 1; t >= from; --t) {
+    const float* u = all.u + t * all.inner + channel;
+    const float* delta = all.delta + t * all.inner + channel;
+    const float* grad_y = grad.y + t * all.inner + channel;
+    float driven[LANES], into[LANES], steps[LANES];
+#pragma omp simd
+    for (int64_t l = 0; l < LANES; ++l) {
+      driven[l] = delta[l] * u[l];
+      into[l] = steps[l] = 0.0f;
+    }
+    for (int64_t n = 0; n < all.states; ++n) {
+      const int64_t at = ((t - from) * all.states + n) * LANES;
+      const float* decay = decays + at;
+      const float* now = states + at;
+      const float* before = t > from ? now - all.states * LANES : border + n * all.inner;
+      const float* A = all.A + n * all.inner + channel;
+      float* carried = grad.carried + n * all.inner + channel;
+      float* grad_A = grad.A + n * all.inner + channel;
+      const float b = all.B[t * all.B_step + n], c = all.C[t * all.C_step + n];
+#pragma omp simd
+      for (int64_t l = 0; l < LANES; ++l) {
+        const float flow = __builtin_fmaf(c, grad_y[l], carried[l]);
+        grad_C[at + l] = __builtin_fmaf(now[l], grad_y[l], grad_C[at + l]);
+        grad_B[at + l] = __builtin_fmaf(flow, driven[l], grad_B[at + l]);
+        into[l] = __builtin_fmaf(flow, b, into[l]);
+        const float left = decay[l] * flow;
+        carried[l] = left;
+        const float moved = left * before[l];
+        steps[l] = __builtin_fmaf(moved, A[l], steps[l]);
+        grad_A[l] = __builtin_fmaf(moved, delta[l], grad_A[l]);
+      }
+    }
+    float* grad_u = grad.u + t * all.inner + channel;
+    float* grad_delta = grad.delta + t * all.inner + channel;
+#pragma omp simd
+    for (int64_t l = 0; l < LANES; ++l) {
+      grad_u[l] = into[l] * delta[l];
+      grad_delta[l] = __builtin_fmaf(into[l], u[l], steps[l]);
+    }
+  }
+}
+
+INLINED void scan_channels(const Sequence& all, int64_t first, int64_t last, float* y, float* state, float* borders) {
+  std::vector<float> held(all.states * LANES);
+  for (int64_t channel = first; channel < last; channel += LANES) {
+    for (int64_t n = 0; n < all.states; ++n)
+      std::memcpy(held.data() + n * LANES, state + n * all.inner + channel, LANES * sizeof(float));
+    for (int64_t from = 0; from < all.time; from += SPAN) {
+      if (borders)
+        for (int64_t n = 0; n < all.states; ++n)
+          std::memcpy(borders + (from / SPAN * all.states + n) * all.inner + channel, held.data() + n * LANES,
+                      LANES * sizeof(float));
+      const int64_t to = from + SPAN < all.time ? from + SPAN : all.time;
+      run_span(all, from, to, channel, held.data(), y, nullptr, nullptr);
+    }
+    for (int64_t n = 0; n < all.states; ++n)
+      std::memcpy(state + n * all.inner + channel, held.data() + n * LANES, LANES * sizeof(float));
+  }
+}
+
+INLINED void return_channels(const Sequence& all, const Gradients& grad, int64_t first, int64_t last) {
+  const int64_t room = SPAN * all.states * LANES;
+  std::vector<float> held(all.states * LANES), decays(room), states(room), grad_B(room), grad_C(room);
+  for (int64_t from = (all.time - 1) / SPAN * SPAN; from >= 0; from -= SPAN) {
+    const int64_t to = from + SPAN < all.time ? from + SPAN : all.time;
+    std::memset(grad_B.data(), 0, room * sizeof(float));
+    std::memset(grad_C.data(), 0, room * sizeof(float));
+    for (int64_t channel = first; channel < last; channel += LANES) {
+      const float* border = grad.borders + from / SPAN * all.states * all.inner + channel;
+      for (int64_t n = 0; n < all.states; ++n)
+        std::memcpy(held.data() + n * LANES, border + n * all.inner, LANES * sizeof(float));
+      run_span(all, from, to, channel, held.data(), nullptr, decays.data(), states.data());
+      return_span(all, grad, from, to, channel, border, decays.data(), states.data(), grad_B.data(), grad_C.data());
+    }
+    for (int64_t at = 0; at < (to - from) * all.states; ++at) {
+      float b = 0.0f, c = 0.0f;
+      for (int64_t l = 0; l < LANES; ++l) {
+        b += grad_B[at * LANES + l];
+        c += grad_C[at * LANES + l];
+      }
+      grad.B[from * all.states + at] = b;
+      grad.C[from * all.states + at] = c;
+    }
+  }
+}
+
+SCAN512 void scan_avx512(const Sequence& all, int64_t first, int64_t last, float* y, float* state, float* borders) {
+  scan_channels(all, first, last, y, state, borders);
+}
+AVX2 void scan_avx2(const Sequence& all, int64_t first, int64_t last, float* y, float* state, float* borders) {
+  scan_channels(all, first, last, y, state, borders);
+}
+SCAN512 void return_avx512(const Sequence& all, const Gradients& grad, int64_t first, int64_t last) {
+  return_channels(all, grad, first, last);
+}
+AVX2 void return_avx2(const Sequence& all, const Gradients& grad, int64_t first, int64_t last) {
+  return_channels(all, grad, first, last);
+}
+
+// Where a part of the channels begins: parts are whole blocks of LANES.
+int64_t begin_part(int64_t inner, int64_t parts, int64_t part) { return inner / LANES * part / parts * LANES; }
+
 }  // namespace
 
 extern "C" {
@@ -503,6 +694,44 @@ void regard_totals(const float* x, int64_t rows, int64_t words, int64_t step, fl
 #pragma omp parallel for schedule(static) if (rows * words * 8 > ALONE)
   for (int64_t row = 0; row < rows; ++row)
     out[row] = (level == WITH_VNNI ? total_avx512 : total_avx2)(x + row * step, words);
+}
+
+// Mamba's selective scan. `sizes`: rows, time, inner (in whole blocks of sixteen), states, parts of the channels that run
+// side by side, and the steps of B and C from one row and one position to the next. `state`, (rows, states, inner), is
+// the first and becomes the last. `borders`, (rows, spans of 64, states, inner), may be none.
+void regard_scan(const float* u, const float* delta, const float* B, const float* C, const float* A, float* y,
+                 float* state, float* borders, const int64_t* sizes, int level) {
+  const int64_t rows = sizes[0], time = sizes[1], inner = sizes[2], states = sizes[3], parts = sizes[4];
+  const int64_t kept = (time + SPAN - 1) / SPAN * states * inner;
+#pragma omp parallel for schedule(static) if (rows * time * inner * states > ALONE)
+  for (int64_t work = 0; work < rows * parts; ++work) {
+    const int64_t row = work / parts, part = work % parts;
+    const Sequence all{time, inner, states, u + row * time * inner, delta + row * time * inner,
+                       B + row * sizes[5], C + row * sizes[7], sizes[6], sizes[8], A};
+    (level == WITH_VNNI ? scan_avx512 : scan_avx2)(
+        all, begin_part(inner, parts, part), begin_part(inner, parts, part + 1), y + row * time * inner,
+        state + row * states * inner, borders ? borders + row * kept : nullptr);
+  }
+}
+
+// The way back. `carried`, (rows, states, inner), is the gradient of the last state and becomes that of the first.
+// grad_B, grad_C: (parts, rows, time, states), to be added up; grad_A: (rows, states, inner), likewise, zeros at first.
+void regard_scan_back(const float* u, const float* delta, const float* B, const float* C, const float* A,
+                      const float* borders, const float* grad_y, float* grad_u, float* grad_delta, float* grad_B,
+                      float* grad_C, float* grad_A, float* carried, const int64_t* sizes, int level) {
+  const int64_t rows = sizes[0], time = sizes[1], inner = sizes[2], states = sizes[3], parts = sizes[4];
+  const int64_t kept = (time + SPAN - 1) / SPAN * states * inner;
+#pragma omp parallel for schedule(static) if (rows * time * inner * states > ALONE)
+  for (int64_t work = 0; work < rows * parts; ++work) {
+    const int64_t row = work / parts, part = work % parts, at = row * time * inner;
+    const Sequence all{time, inner, states, u + at, delta + at, B + row * sizes[5], C + row * sizes[7],
+                       sizes[6], sizes[8], A};
+    const Gradients grad{grad_y + at, grad_u + at, grad_delta + at,
+                         grad_B + (part * rows + row) * time * states, grad_C + (part * rows + row) * time * states,
+                         grad_A + row * states * inner, carried + row * states * inner, borders + row * kept};
+    (level == WITH_VNNI ? return_avx512 : return_avx2)(all, grad, begin_part(inner, parts, part),
+                                                      begin_part(inner, parts, part + 1));
+  }
 }
 
 }  // extern "C"

@@ -24,7 +24,8 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 SOURCE = Path(__file__).with_name("kernels.cpp")
 COMPILER = "g++"
-FLAGS = ("-O3", "-std=c++17", "-shared", "-fPIC", "-fopenmp", "-ffp-contract=off", "-w")
+# -fno-trapping-math: or GCC leaves loops with a comparison of floats as they are
+FLAGS = ("-O3", "-std=c++17", "-shared", "-fPIC", "-fopenmp", "-ffp-contract=off", "-fno-trapping-math", "-w")
 SWITCH = "REGARD_KERNELS"  # off: torch's alone
 LONGEST = 120  # seconds for the compiler
 REGISTER = {1: 8, 2: 16}  # numbers that an instruction takes at once
@@ -39,6 +40,8 @@ TAKES: dict[str, tuple[type, ...]] = {
     ),
     "regard_totals": (c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int),
     "regard_look": (*(c_void_p,) * 8, c_float, c_int),
+    "regard_scan": (*(c_void_p,) * 9, c_int),
+    "regard_scan_back": (*(c_void_p,) * 14, c_int),
 }
 GIVES: dict[str, type] = {"regard_level": c_int, "regard_packed_bytes": c_int64}
 

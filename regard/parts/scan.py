@@ -2,18 +2,25 @@
 
 Whatever doesn't depend on the order is computed for a whole chunk at once; only one multiply-add a position is left to
 run in order. A chunk is as long as the processor's cache allows. The backward pass keeps only the state between
-chunks and recomputes the rest, so memory grows with time by one state a chunk.
+chunks and recomputes the rest, so memory grows with time by one state a chunk. Where our own kernel can be had, it does
+the same with a chunk's decays and states in the processor's nearest cache.
 """
 
 from __future__ import annotations
 
 import math
+from ctypes import Array, c_int64
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard.kernels.library import Library, load, ready
+
+LANES = 16  # channels that our kernel runs together
+SPAN = 64  # positions between two states that it keeps
+SIDES = 4  # pieces that rows and channels are cut into at least, so that several threads have work
 CACHED = 2**20  # numbers in a chunk's working tensor: 4 MB
 
 
@@ -24,6 +31,11 @@ def selective_scan(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, st
     start: (batch, states, inner).
     """
     precise = torch.promote_types(u.dtype, torch.float32)  # a long product of rounded decays drifts
+    if can_compile(u, precise):
+        whole = (tensor.to(precise).contiguous() for tensor in (u, delta))
+        parts = (tensor.to(precise) for tensor in (B, C))
+        y, end = CompiledScan.apply(*whole, *parts, A.mT.to(precise).contiguous(), start.to(precise))
+        return y.to(u.dtype), end
     ordered = (tensor.transpose(0, 1).to(precise).contiguous() for tensor in (u, delta, B, C))
     y, end = Scan.apply(*ordered, A.mT.to(precise).contiguous(), start.to(precise))
     return y.transpose(0, 1).to(u.dtype), end
@@ -77,6 +89,65 @@ class Scan(torch.autograd.Function):
             grad_A += decay.mul_(delta[at, :, None]).sum((0, 1))
         grad_delta.addcmul_(grad_u, u)
         return grad_u.mul_(delta), grad_delta, grad_B, grad_C, grad_A, carried
+
+
+def can_compile(u: Tensor, precise: torch.dtype) -> bool:
+    """Whether our kernel serves: it has gradients of its own, so it may be used while they are kept."""
+    with torch.no_grad():
+        there = ready() is not None
+    fits = u.device.type == "cpu" and u.shape[2] % LANES == 0 and u.numel() > 0
+    return there and fits and precise == torch.float32
+
+
+class CompiledScan(torch.autograd.Function):
+    """The scan by our own kernel: u, delta (batch, time, inner); B, C (batch, time, states); A (states, inner)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, u: Tensor, delta: Tensor, B: Tensor, C: Tensor, A: Tensor, start: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        library = find_kernels()
+        B, C = (tensor if tensor.stride(2) == 1 else tensor.contiguous() for tensor in (B, C))
+        y, state = torch.empty_like(u), start.clone(memory_format=torch.contiguous_format)
+        keeps = any(ctx.needs_input_grad)
+        borders = u.new_empty(u.shape[0], math.ceil(u.shape[1] / SPAN), *A.shape) if keeps else None
+        given = (u, delta, B, C, A)
+        library.functions.regard_scan(
+            *(tensor.data_ptr() for tensor in (*given, y, state)),
+            None if borders is None else borders.data_ptr(),
+            describe_scan(u, B, C),
+            library.level,
+        )
+        if borders is not None:
+            ctx.save_for_backward(*given, borders)
+        return y, state
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_y: Tensor, grad_end: Tensor) -> tuple[Tensor, ...]:
+        u, delta, B, C, A, borders = ctx.saved_tensors
+        library, sizes = find_kernels(), describe_scan(u, B, C)
+        grad_u, grad_delta = torch.empty_like(u), torch.empty_like(delta)
+        grad_B, grad_C = (u.new_empty(sizes[4], *B.shape) for _ in range(2))
+        grad_A = u.new_zeros(u.shape[0], *A.shape)
+        carried = grad_end.clone(memory_format=torch.contiguous_format)
+        grad_y = grad_y.contiguous()
+        asked = (u, delta, B, C, A, borders, grad_y, grad_u, grad_delta, grad_B, grad_C, grad_A, carried)
+        library.functions.regard_scan_back(*(tensor.data_ptr() for tensor in asked), sizes, library.level)
+        return grad_u, grad_delta, grad_B.sum(0), grad_C.sum(0), grad_A.sum(0), carried
+
+
+def find_kernels() -> Library:
+    library = load()
+    assert library is not None  # whoever asks for a compiled scan has looked
+    return library
+
+
+def describe_scan(u: Tensor, B: Tensor, C: Tensor) -> Array[c_int64]:
+    """What the kernel is told of its arrays; in how many parts follows from the sizes alone, so that sums do too."""
+    rows, time, inner = u.shape
+    parts = min(max(1, SIDES // rows), inner // LANES)
+    return (c_int64 * 9)(rows, time, inner, B.shape[2], parts, *B.stride()[:2], *C.stride()[:2])
 
 
 class ShortConvolution(torch.autograd.Function):
