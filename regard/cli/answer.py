@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.arguments import JSON, PRECISION, RUN, verb
+from regard.cli.pictures import FIT, PictureFile, PictureSource, choose_fit, choose_pictures
 from regard.cli.pictures import WINDOW as PICTURES
-from regard.cli.pictures import PictureFile, PictureSource, choose_pictures
 from regard.cli.texts import FILE, TEXTS, GivenText, Manner, TextSource, answer_each, answer_texts, choose_source
-from regard.core.hint import suggest
 from regard.errors import SpecError
 from regard.host.machine import give_way
 
@@ -70,10 +69,7 @@ def classify(
     ] = None,
     files: FILE = None,
     best: Annotated[int | None, typer.Option(metavar="N", help="The number of labels for each. [1]", min=1)] = None,
-    fit: Annotated[
-        str | None,
-        typer.Option(metavar="HOW", help="Pictures of another size: resize, crop or pad. [as it was trained]"),
-    ] = None,
+    fit: FIT = None,
     precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
@@ -128,16 +124,6 @@ def classify_pictures(
 
     manner = Manner(as_json, "picture", {"label": None})
     answer_each(source, "classifying", ask, show, manner, PICTURES)
-
-
-def choose_fit(word: str | None) -> Fit | None:
-    """How pictures come to a model's size, by its name."""
-    from regard.data.picture import Fit
-
-    known = get_args(Fit)
-    if word is not None and word not in known:
-        raise SpecError(f"--fit {word}: no way to fit a picture{suggest(word, known)}")
-    return cast("Fit | None", word)
 
 
 def describe_verdict(verdict: Verdict, best: int | None) -> dict[str, Any]:

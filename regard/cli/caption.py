@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.answer import choose_fit
 from regard.cli.arguments import JSON, PRECISION, RUN, search_settings, verb
-from regard.cli.pictures import WINDOW, PictureFile, PictureSource, choose_pictures
+from regard.cli.pictures import FIT, WINDOW, PictureFile, PictureSource, choose_fit, choose_pictures
 from regard.cli.texts import Manner, answer_each
 from regard.errors import SpecError
 from regard.host.machine import give_way, keep_memory
@@ -41,10 +40,7 @@ def caption(
             help="A setting of the search: sample=true, top_p=0.9, …; `regard settings search` tells all.",
         ),
     ] = None,
-    fit: Annotated[
-        str | None,
-        typer.Option(metavar="HOW", help="Pictures of another size: resize, crop or pad. [as it was trained]"),
-    ] = None,
+    fit: FIT = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write where each word looked, for one picture: .html, .json, .npz, …"),
@@ -91,7 +87,7 @@ def look_at_caption(
     captioner: Captioner, source: PictureSource, how: dict[str, Any], fit: Fit | None, out: Path
 ) -> None:
     """Write what a picture's caption looked at, word by word."""
-    if not source.alone or fit is not None:
-        raise SpecError(f"--out {out}: a look is at one picture, as it was trained", "one file, without --fit")
-    path = Path(source.paths[0])
+    if not source.alone:
+        raise SpecError(f"--out {out}: a look is at one picture", "one file")
+    path, captioner.fit = Path(source.paths[0]), fit
     captioner.look(path, captioner.caption(path, **how).text).save(out)

@@ -11,6 +11,7 @@ import typer
 
 from regard.cli.arguments import JSON, PRECISION, RUN, format_number, search_settings, verb
 from regard.cli.completion import complete_runs
+from regard.cli.pictures import FIT, choose_fit
 from regard.cli.progress import ProgressMeter
 from regard.host.machine import give_way, keep_memory
 
@@ -30,6 +31,11 @@ def evaluate(
         str | None,
         typer.Option(metavar="NAME", help="A part that the run kept: test, validation. [test, if there is one]"),
     ] = None,
+    policy: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Lines and pictures of FILE that can't be used: stop, skip or repair."),
+    ] = "stop",
+    fit: FIT = None,
     beam: Annotated[
         int | None, typer.Option(metavar="N", help="The number of hypotheses a sentence. [the model's own, or 5]")
     ] = None,
@@ -58,11 +64,12 @@ def evaluate(
 ) -> None:
     """Measure a run by what it learned, on a test set: BLEU, perplexity, accuracy, F1, with their intervals."""
     from regard.host.output import put
-    from regard.runs.evaluate import check_split, evaluate, record_evaluation
+    from regard.runs.evaluate import TestSet, check_policy, check_split, evaluate, record_evaluation
 
     keep_memory()
     nouns, files, how = [run, *(also or [])], data or [], search_settings(beam, 1, settings)
-    evaluation = evaluate(nouns, files, how, out, page, metrics or [], ProgressMeter(), check_split(split), precision)
+    wanted = TestSet(files, check_split(split), check_policy(policy), choose_fit(fit))
+    evaluation = evaluate(nouns, wanted, how, out, page, metrics or [], ProgressMeter(), precision)
     show_measures(evaluation.measures, as_json)  # before anything else can go wrong
     if out is not None and evaluation.texts is not None:
         put(out, "".join(f"{text}\n" for text in evaluation.texts).encode())

@@ -1,11 +1,11 @@
-"""The verb that looks inside a model while it reads a text."""
+"""The verb that looks inside a model while it reads a text or a picture."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,11 +14,13 @@ import typer
 
 from regard.cli.arguments import JSON, RUN, hint, verb
 from regard.cli.help import may_color
+from regard.cli.pictures import FIT, choose_fit
 from regard.cli.texts import FILE, TEXTS, GivenText, Manner, TextSource, answer_texts, choose_source
 from regard.errors import InputError, SpecError
 from regard.host.output import check_file
 
 if TYPE_CHECKING:
+    from regard.decode.pipeline import Pipeline
     from regard.lens.look import Look
 
 ENDINGS = (".html", ".json", ".npz", ".csv", ".png", ".svg")  # keep.WRITERS, known without torch; a test compares them
@@ -75,6 +77,7 @@ def inspect(
     files: FILE = None,
     text: Annotated[str | None, typer.Option(metavar="TEXT", help="The text, if it isn't typed after RUN.")] = None,
     image: IMAGE = None,
+    fit: FIT = None,
     table: TABLE = None,
     target: TARGET = None,
     names: NAMES = None,
@@ -106,12 +109,18 @@ def inspect(
     check_place(style, analysis, out, as_json, by_word)
     if image is not None:
         check_image(image, typed, files, target)
+    elif fit is not None:
+        raise SpecError(f"--fit {fit}: is for a picture", "--image FILE, or leave --fit out")
+    way = choose_fit(fit)
     if table is not None and (image is not None or target is not None):
         raise SpecError("--table belongs to a question, which has no picture and no target", "leave the others out")
     source = choose_source(texts, files, typed) if image is None else TextSource([str(image)], [])
     from regard.runs.load import load
 
     pipeline = load(run)
+    check_reading(pipeline, run, image, typed)
+    if way is not None:
+        pipeline = replace(pipeline, **{"fit": way})  # all that read pictures have one
 
     def ask(each: list[str]) -> list[Look]:
         caption = target if image is None else next(iter(typed), None)
@@ -147,11 +156,21 @@ def check_words(run: str, typed: list[str], target: str | None, best: int) -> No
 def check_image(image: Path, typed: list[str], files: list[Path] | None, target: str | None) -> None:
     """Insist on one picture, and on one caption of it at the most."""
     if not image.is_file():
-        raise InputError(f"{image}: there is no such file", "a picture: --image FILE.png")
+        told = "it is a folder" if image.is_dir() else "there is no such file"
+        raise InputError(f"{image}: {told}", "a picture: --image FILE.png")
     if len(typed) > 1 or files:
         raise SpecError("--image is one picture, and it has one caption", '--image FILE --text "CAPTION"')
     if target is not None:
         raise SpecError("--target is for translators", '--image FILE --text "CAPTION"')
+
+
+def check_reading(pipeline: Pipeline, run: str, image: Path | None, typed: list[str]) -> None:
+    """Insist on a picture where a model reads pictures, and on none where it reads texts."""
+    if (pipeline.reads == "pictures") == (image is not None):
+        return
+    if image is not None:
+        raise SpecError(f"--image {image}: {run} reads texts", f'regard inspect {run} "TEXT"')
+    raise SpecError(f"{run} reads pictures", f"regard inspect {run} --image FILE.png")
 
 
 def check_place(style: LookStyle, analysis: str | None, out: Path | None, as_json: bool, by_word: bool) -> None:

@@ -15,6 +15,7 @@ import typer
 
 from regard.cli.arguments import JSON, PRECISION, RUN, verb
 from regard.cli.help import may_color
+from regard.cli.pictures import FIT, choose_fit
 from regard.cli.progress import ProgressMeter
 from regard.errors import SpecError
 from regard.host.machine import give_way, keep_memory
@@ -79,6 +80,7 @@ def complete(
         typer.Option(metavar="N", help="The number of pixels that are given, the first of the model's order.", min=0),
     ] = None,
     count: Annotated[int, typer.Option(metavar="N", help="The number of completions.", min=1, max=MOST)] = 4,
+    fit: FIT = None,
     out: OUT = None,
     temperature: TEMPERATURE = 1.0,
     seed: SEED = 0,
@@ -93,6 +95,7 @@ def complete(
     place = SheetPlace(out, scale, as_json)
     place.check()
     painter = load_painter(run, precision)
+    painter.fit = choose_fit(fit) or painter.fit
     whole = painter.read(picture)
     given = painter.count_given(rows, pixels)
     columns = min(ACROSS, count + 1)

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast, get_args
+
+import typer
 
 from regard.cli.texts import GivenText
+from regard.core.hint import suggest
 from regard.errors import RegardError, SpecError
 
+if TYPE_CHECKING:
+    from regard.data.picture import Fit
+
+FIT = Annotated[
+    str | None,
+    typer.Option(metavar="HOW", help="Pictures of another size: resize, crop or pad. [as it was trained]"),
+]
 WINDOW = 64  # pictures that are read and answered together
 
 
@@ -91,3 +102,13 @@ def _is_single(path: str) -> bool:
     from regard.data.gallery import tell_archive
 
     return not Path(path).is_dir() and not (Path(path).is_file() and tell_archive(path))
+
+
+def choose_fit(word: str | None) -> Fit | None:
+    """How pictures come to a model's size, by its name."""
+    from regard.data.picture import Fit
+
+    known = get_args(Fit)
+    if word is not None and word not in known:
+        raise SpecError(f"--fit {word}: no way to fit a picture{suggest(word, known)}")
+    return cast("Fit | None", word)

@@ -36,6 +36,7 @@ class Log:
     """Counts, and every problem as `file:line: reason` in a report file if one is wanted."""
 
     policy: Policy = "skip"
+    remedy: str = "policy=skip"  # how whoever reads asks for it
     report: Path | None = None
     kept: int = 0
     repaired: int = 0  # among the kept
@@ -52,7 +53,7 @@ class Log:
     def reject(self, place: str, reason: str) -> None:
         """Something that can't be used; the entry that it belongs to is counted by `drop`, once."""
         if self.policy == "stop":
-            raise DataError(f"{place}: {reason}", "policy=skip leaves such lines out and counts them")
+            raise DataError(f"{place}: {reason}", f"{self.remedy} leaves such lines out and counts them")
         self._note(place, reason, "skipped")
 
     def drop(self) -> None:

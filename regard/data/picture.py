@@ -205,12 +205,17 @@ def shape_list(listed: list[Any], most: int = MOST) -> Picture:
 
 
 def fit_picture(
-    picture: Picture, size: int | tuple[int, int] | None, fit: Fit | None, channels: int | None = None
+    picture: Picture,
+    size: int | tuple[int, int] | None,
+    fit: Fit | None,
+    channels: int | None = None,
+    remedy: str = "task.fit=resize, crop or pad",
 ) -> Picture:
     """A picture in the wanted size (height, width) and with as many channels; `Unusable` where that isn't allowed.
 
     `resize` stretches it; `crop` scales the shorter side and cuts the ends of the longer one off; `pad` scales the
-    longer side and puts black beside the shorter one. Without any, a picture of another size is refused.
+    longer side and puts black beside the shorter one. Without any, a picture of another size is refused; `remedy` says
+    how one asks for it.
     """
     if channels is not None and picture.shape[2] != channels:
         picture = _recolour(picture, channels)
@@ -218,7 +223,7 @@ def fit_picture(
     if wanted is None or picture.shape[:2] == wanted:
         return picture
     if fit is None or picture.dtype != np.uint8:
-        told = "task.fit=resize, crop or pad" if picture.dtype == np.uint8 else "maps of features aren't resized"
+        told = remedy if picture.dtype == np.uint8 else "maps of features aren't resized"
         raise Unusable(
             f"another size: {show_size(picture.shape)}, and {show_size(wanted)} is wanted; {told}",
         )

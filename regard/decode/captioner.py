@@ -75,6 +75,7 @@ class Captioner(Pipeline):
     show: Callable[[GivenPicture], Picture | None] = lambda _: None  # what a person sees of what became a map
     search: Search = field(default_factory=Search)  # as it is validated while it learns
     blind: bool = False  # it is shown nothing: every picture is the mean one
+    fit: Fit | None = None  # how pictures of other sizes come to this one, unless it is said; None: as it was trained
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
@@ -104,7 +105,7 @@ class Captioner(Pipeline):
         model's: resize, crop or pad; `best=3`: with the next best ones as `alternatives`.
         """
         given, one = list_pictures(picture)
-        taken = [self.take(each, fit) for each in given]
+        taken = [self.take(each, fit or self.fit) for each in given]
         found = []
         for best, *others in self.caption_all(taken, self.settings(settings), attention=attention):
             best.alternatives = others
@@ -163,7 +164,7 @@ class Captioner(Pipeline):
 
     def lay_out(self, text: GivenPicture, target: str | None = None) -> Reading:
         """A picture, and a caption that is given or that the model writes now; each position writes the next token."""
-        picture = self.take(text, None)
+        picture = self.take(text, self.fit)
         seen = picture if picture.dtype == np.uint8 else self.show(text)
         if target is None:
             [[best]] = self._find([picture], self.settings({}))

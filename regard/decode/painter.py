@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -92,6 +92,7 @@ class Painter(Pipeline):
 
     usage: ClassVar[str] = "sample {}"
     verbs: ClassVar[tuple[str, ...]] = ("sample", "complete", "score")
+    reads: ClassVar[Literal["texts", "pictures"]] = "pictures"
     model: Model
     coder: PixelCoder
     fit: Fit | None = None  # what becomes of pictures of another size; None: they are refused
@@ -109,7 +110,7 @@ class Painter(Pipeline):
         except Unusable:
             raise InputError(
                 f"{told}the picture is {describe(found)}, and the model draws bytes, {coder.shape}",
-                f"resize it to {coder.height} × {coder.width}; task.fit=resize, when a run is trained, does that",
+                f"--fit resize, crop or pad, to {coder.height} × {coder.width}" if found.dtype == np.uint8 else "bytes",
             ) from None
 
     def sample(

@@ -43,7 +43,7 @@ class Pipeline:
 
     def lay_out(self, text: Any, target: str | None = None) -> Reading:
         """What the model reads of a text, or of a picture, and what each position is to answer."""
-        raise InputError(f"a {type(self).__name__} reads no text, so there is none to look at", ".model(…, probe=…)")
+        raise InputError(f"what a {type(self).__name__} reads isn't laid out to be looked at", ".model(…, probe=…)")
 
     def look(self, text: Any, target: str | None = None, *, names: str | Sequence[str] = "*") -> regard.Look:
         """What the model computes on a text, to be looked at; `target`: what it is to write, for one that translates.

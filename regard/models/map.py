@@ -29,6 +29,8 @@ class MapSettings(Settings):
     """A pixel, or a place of a map of features, has this many channels; in a run, the pictures say how many."""
     convolutions: Size = 3
     """Pictures are read through this many convolutions, each of which halves the sides."""
+    kernel: Size | tuple[Size, ...] = 3
+    """A convolution sees squares with sides of this many pixels or places; or one number for each."""
     halving: Literal["pool", "stride"] = "pool"
     """Sides are halved by max-pooling behind each convolution, or by convolutions that take every second place, at a
     quarter of the cost."""
@@ -56,6 +58,7 @@ class MapSettings(Settings):
             return Convolutions(
                 layers=self.convolutions,
                 middle=middle,
+                kernel=self.kernel,
                 stride=2 if strided else 1,
                 pool=0 if strided else 3,
                 groups=self.groups,

@@ -27,8 +27,8 @@ class Convolutions(Pictures):
     first: bool = False
     layers: Size = 1
     """There are this many layers, each a convolution, a ReLU and a pooling that halves the sides."""
-    kernel: Size = 3
-    """A convolution sees squares with sides of this many pixels."""
+    kernel: Size | tuple[Size, ...] = 3
+    """A convolution sees squares with sides of this many pixels; or one number for each layer."""
     stride: Size = 1
     """A convolution moves on by this many pixels."""
     middle: Size | tuple[Size, ...] = 64
@@ -44,8 +44,9 @@ class Convolutions(Pictures):
     one number for each layer."""
 
     @property
-    def padding(self) -> int:
-        return self.kernel // 2
+    def kernels(self) -> tuple[int, ...]:
+        """The kernel of each layer."""
+        return (self.kernel,) * self.layers if isinstance(self.kernel, int) else self.kernel
 
     @property
     def between(self) -> tuple[int, ...]:
@@ -66,8 +67,8 @@ class Convolutions(Pictures):
 
     def measure(self, side: int) -> int:
         """What the layers leave of a side; edges are padded, so that is one place at least."""
-        for layer in range(self.layers):
-            side = (side + 2 * self.padding - self.kernel) // self.stride + 1
+        for layer, kernel in enumerate(self.kernels):
+            side = (side + 2 * (kernel // 2) - kernel) // self.stride + 1
             if self.is_pooled(layer):
                 side = (side + 2 * (self.pool // 2) - self.pool) // HALF + 1
         return side
@@ -75,8 +76,8 @@ class Convolutions(Pictures):
     @property
     def offset(self) -> float:
         middle, step = 0.0, 1  # of the first place, in pixels from that of the first pixel, and to the next place
-        for layer in range(self.layers):
-            middle, step = middle + ((self.kernel - 1) / 2 - self.padding) * step, step * self.stride
+        for layer, kernel in enumerate(self.kernels):
+            middle, step = middle + ((kernel - 1) / 2 - kernel // 2) * step, step * self.stride
             if self.is_pooled(layer):
                 middle, step = middle + ((self.pool - 1) / 2 - self.pool // 2) * step, step * HALF
         return (middle + 0.5) / step - 0.5
@@ -88,8 +89,9 @@ class Convolutions(Pictures):
                 f"middle: {len(self.middle)} numbers of channels, and {self.layers} layers have {self.layers - 1} "
                 "between them"
             )
-        if len(self.pairs) != self.layers:
-            raise ValueError(f"residuals: {len(self.pairs)} numbers of pairs, and there are {self.layers} layers")
+        for name, numbers in (("residuals", self.pairs), ("kernel", self.kernels)):
+            if len(numbers) != self.layers:
+                raise ValueError(f"{name}: {len(numbers)} numbers, and there are {self.layers} layers")
         return self
 
     def build(self, width: int, table: Lookup | None = None) -> Part:
@@ -120,7 +122,8 @@ class ConvolutionLayer(Part):
     def __init__(self, spec: Convolutions, inputs: int, outputs: int, number: int) -> None:
         super().__init__()
         self.pool = spec.pool if spec.is_pooled(number) else 0
-        self.convolution = nn.Conv2d(inputs, outputs, spec.kernel, spec.stride, spec.padding, bias=False)
+        kernel = spec.kernels[number]
+        self.convolution = nn.Conv2d(inputs, outputs, kernel, spec.stride, kernel // 2, bias=False)
         self.norm = nn.GroupNorm(spec.groups, outputs) if spec.groups else None
         self.residuals = nn.ModuleList(ResidualPair(spec.groups, outputs) for _ in range(spec.pairs[number]))
 

@@ -32,7 +32,7 @@ from regard.lens.alignment import (
     watch_pairs,
 )
 from regard.lens.links import AlignmentScore, GoldLinks, Links, measure_links, read_gold
-from regard.runs.evaluate import count_training, name_model, open_run, read_samples
+from regard.runs.evaluate import TestSet, count_training, name_model, open_run, read_samples
 from regard.runs.load import load_translator
 from regard.runs.results import machine, read_page, record
 from regard.tasks.translation import TranslationTaskSpec
@@ -161,7 +161,7 @@ def read_pairs(noun: str, files: Sequence[str], split: Split | None) -> tuple[li
     if run is not None and not files and run.spec.task.form != TranslationTaskSpec.form:
         told = f"{noun}: it learned {run.spec.task.kind}, and kept no pairs of texts"
         raise InputError(told, "a run that learned to translate, or --data FILE with one that can")
-    samples = read_samples(run, TranslationTaskSpec(), files, split)
+    samples = read_samples(run, TranslationTaskSpec(), TestSet(files, split))
     if run is not None and not files:
         chosen = split or ("test" if run.prepared().has("test") else "validation")
         linked = {pair.source: pair for pair in run.spec.corpus.list_links(chosen)}

@@ -23,7 +23,7 @@ from regard.host.meter import SILENT, Meter
 from regard.runs.account import Account, insist_on_run, read_account
 from regard.runs.breakdown import divide_by_frequency, divide_by_length
 from regard.runs.comparison import Contrast, RunComparison, RunPair
-from regard.runs.evaluate import check_split, choose_split, open_run, read_samples
+from regard.runs.evaluate import TestSet, check_split, choose_split, open_run, read_samples
 from regard.runs.folder import Run
 from regard.runs.load import load_bundle
 from regard.runs.report import compare_settings, label_runs
@@ -155,7 +155,7 @@ def ask(noun: str, label: str, files: Sequence[str], split: Split | None, pulse:
         raise InputError(f"{noun}: there is no tokenizer in it, so no text can be read")
     pipeline: Pipeline = bundle.pipeline()
     task.insist_measurable(pipeline)
-    samples: list[Sample] = read_samples(run, task, files, split)
+    samples: list[Sample] = read_samples(run, task, TestSet(files, None if files else split))
     check(samples, task, bundle.lexicon, noun)
     scores = task.score_samples(pipeline, samples, pulse)
     words = f"{bundle.lexicon.tokenizers[1].digest if bundle.lexicon.words is not None else ''} {scores.tokens}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import yaml
 
@@ -15,11 +15,14 @@ from regard.config import assignments
 from regard.core.hint import suggest
 from regard.core.packed import find_precision
 from regard.core.spec import choose_kind
+from regard.data.canvas import Canvas
 from regard.data.corpora.files import Files
 from regard.data.corpus import SPLITS, Split
-from regard.data.log import Log
+from regard.data.log import Log, Policy
+from regard.data.picture import Fit
 from regard.data.preparation import check
 from regard.data.reader import ReaderSpec, choose_reader
+from regard.data.receipt import Receipt
 from regard.data.sample import Form, Sample
 from regard.decode.search import Search
 from regard.decode.translator import Translator, ensemble
@@ -33,9 +36,29 @@ from regard.runs.resolve import RUN, resolve, split_noun
 from regard.runs.results import machine, note, read_page, record
 from regard.tasks.bundle import Bundle
 from regard.tasks.metrics.metric import MetricSpec
+from regard.tasks.picture import PictureTaskSpec
 from regard.tasks.task import Pulse, TaskSpec
 from regard.tasks.translation import TranslationTaskSpec, evaluate_translator, list_pairs
 from regard.train.listener import history
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """What is measured on: files, or a part that the run kept; test unless told, or validation if there is none."""
+
+    __test__ = False  # pytest takes the name for its own
+    files: Sequence[str] = ()
+    split: Split | None = None
+    policy: Policy = "stop"  # what becomes of a line or a picture of the files that can't be used
+    fit: Fit | None = None  # and of a picture of another size; None: as it was trained
+
+    def __post_init__(self) -> None:
+        if self.split is not None and self.files:
+            told = f"--split {self.split} is a part that the run kept, and --data names files: which?"
+            raise InputError(told, "one of them")
+        given = {"--policy": self.policy != "stop", "--fit": self.fit is not None}
+        for option in (name for name, said in given.items() if said and not self.files):
+            raise InputError(f"{option} is for files, and what a run kept can be used as it is", "--data FILE")
 
 
 @dataclass
@@ -53,18 +76,15 @@ class Evaluation:
 
 def evaluate(
     nouns: Sequence[str],
-    files: Sequence[str],
+    wanted: TestSet,
     how: Mapping[str, Any],
     out: Path | None = None,
     page: Path | None = None,
     metrics: Sequence[str] = (),
     meter: Meter = SILENT,
-    split: Split | None = None,
     precision: str | None = None,
 ) -> Evaluation:
     """Every measure on a test set: files that are given, or what the first run kept for testing.
-
-    `split`: another one that it kept; test unless told, or validation if there is none.
 
     `out` and `page`: where the translations and the row of results will go; a place that won't do is refused at once.
     `metrics`: kinds of further ones, where texts are measured. `precision`: what weights are packed to.
@@ -72,8 +92,7 @@ def evaluate(
     for path in (out, page):
         if path is not None:
             check_file(path)
-    if split is not None and files:
-        raise InputError(f"--split {split} is a part that the run kept, and --data names files: which?", "one of them")
+    files = wanted.files
     first, run = load_bundle(nouns[0]), open_run(nouns[0])
     task = first.purpose()
     if run is None and not files:
@@ -91,8 +110,9 @@ def evaluate(
         if run is None:
             raise InputError(f"{nouns[0]}: only what was trained here is recorded", "leave --record out")
         _last_step(run)
-    split = split if split or files else choose_split(run)
-    samples, count = read_samples(run, task, files, split), first.model.parameter_count()
+    split = wanted.split if wanted.split or files else choose_split(run)
+    samples = read_samples(run, task, wanted, first.lexicon.canvas)
+    count = first.model.parameter_count()
     use_precision(first.model, precision, nouns[0])
     bits = precision or find_precision(first.model)
     data = ", ".join(Path(file).name for file in files) or str(split)
@@ -118,6 +138,13 @@ def evaluate(
     task = task if chosen is None else task.replace(search=chosen)
     with meter.watch("evaluating, batches of samples") as advance:
         return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance), data, None, chosen, bits)
+
+
+def check_policy(name: str) -> Policy:
+    """A policy by its name."""
+    if name not in get_args(Policy):
+        raise InputError(f"--policy {name}: unknown{suggest(name, get_args(Policy))}")
+    return cast(Policy, name)
 
 
 def check_split(name: str | None) -> Split | None:
@@ -157,19 +184,35 @@ def choose_split(run: Run | None) -> Split:
     return "test" if run is not None and run.prepared().has("test") else "validation"
 
 
-def read_samples(run: Run | None, task: TaskSpec, files: Sequence[str], split: Split | None) -> list[Sample]:
-    """The samples of files, or of a split that a run kept: test unless told, or validation if there is none."""
-    if not files:
+def read_samples(run: Run | None, task: TaskSpec, wanted: TestSet, canvas: Canvas | None = None) -> list[Sample]:
+    """The samples of files, or of a split that a run kept: test unless told, or validation if there is none.
+
+    What can't be used is told with its place, and left out where that is asked for. `canvas`: what pictures
+    must be like.
+    """
+    if not wanted.files:
         assert run is not None
-        return run.prepared().samples(split or choose_split(run))
+        return run.prepared().samples(wanted.split or choose_split(run))
+    files, log = wanted.files, Log(wanted.policy, "--policy skip")
+    if isinstance(task, PictureTaskSpec) and canvas is not None:
+        task = task.take_like(canvas, wanted.fit)
+    elif wanted.fit is not None:
+        raise InputError(f"--fit {wanted.fit}: is for pictures, and this model learned {task.kind}", "leave --fit out")
+    receipt = Receipt(task)
     try:
-        samples = list(map(task.receive, _reader(run, task.form, files).read(task.form, Log("stop"))))
+        read = enumerate(_reader(run, task.form, files).read(task.form, log), 1)
+        taken = (receipt.take(sample, "test", number, log) for number, sample in read)
+        samples = [sample for sample in taken if sample is not None]
     except Doubt as doubt:
         if len(files) == 1 and not files[0].startswith("{"):
             doubt.hint = "; or ".join(f"{spell_data(files[0], way)} ({told})" for told, way in doubt.ways.items())
         raise
     if not samples:
-        raise DataError(f"{', '.join(files)}: there is nothing in it", "check the files")
+        raise DataError(
+            f"{', '.join(files)}: there is nothing in it", log.advise() if log.skipped else "check the files"
+        )
+    if log.skipped or log.repaired:
+        warn(f"{', '.join(files)}: {log.summary()}")
     return samples
 
 

@@ -35,7 +35,7 @@ from regard.host.output import put
 from regard.lens.page import Figure, clean, make_page
 from regard.lens.plot import Plot, Point
 from regard.runs.account import insist_on_run
-from regard.runs.evaluate import check_split, choose_split, open_run, read_samples
+from regard.runs.evaluate import TestSet, check_split, choose_split, open_run, read_samples
 from regard.runs.folder import Run
 from regard.runs.load import load_beside, load_bundle
 from regard.runs.report import label_runs
@@ -191,7 +191,7 @@ def trace_frontier(
     start = insist_on_start(nouns, opened)
     graders = open_graders(rewards) or adopt_reward(nouns[0], first)
     part = None if data else check_split(split) or choose_part(first)
-    samples = read_samples(first, first.spec.task, data, part)[:prompts]
+    samples = read_samples(first, first.spec.task, TestSet(data, part))[:prompts]
     if len(samples) < 2:
         raise InputError(f"there are {len(samples)} prompts, and a mean over so few says nothing", "--data FILE")
     examiner = make_examiner(first, start, next(iter(graders.values())), most)

@@ -208,8 +208,14 @@ def insist_on_kind(pipeline: Pipeline, noun: str, kind: type[P], wants: str) -> 
     if type(pipeline) is Pipeline:
         raise InputError(f"{noun}: there is no tokenizer in it", "regard.load(NOUN).model is the network")
     if not isinstance(pipeline, kind):
-        raise InputError(f"{noun}: it is a {type(pipeline).__name__.lower()}, and {wants}", pipeline.command(noun))
+        raise InputError(f"{noun}: it is {name_kind(pipeline)}, and {wants}", pipeline.command(noun))
     return pipeline
+
+
+def name_kind(pipeline: Pipeline) -> str:
+    """What a pipeline is, in a sentence: a translator, an image classifier."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(pipeline).__name__).lower()
+    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 
 def load_translator(noun: str, precision: str | None = None) -> Translator:

@@ -18,7 +18,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.decode.writer import Writer
 from regard.errors import InputError, SpecError
 from regard.host.meter import SILENT, Meter
-from regard.runs.evaluate import read_samples
+from regard.runs.evaluate import TestSet, read_samples
 from regard.runs.frontier import open_grader
 from regard.runs.load import load_as
 from regard.tasks.feedback.examiner import ROWS, Examiner
@@ -62,7 +62,7 @@ def draw_preferences(
     grader = open_grader(reward)
     chat = writer.format or find_format("plain")
     examiner = Examiner(writer.tokenizer, chat, grader.reward, how.most, how.temperature, 0.0, judge=grader.judge)
-    samples = read_samples(None, PolicyTaskSpec(format=chat.name, reward=grader.reward), files, None)
+    samples = read_samples(None, PolicyTaskSpec(format=chat.name, reward=grader.reward), TestSet(files))
     found = Preferences()
     if how.prefix is not None:
         samples, found.short = cut_prefixes(samples, writer.tokenizer, how)

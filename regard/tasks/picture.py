@@ -29,6 +29,7 @@ from regard.errors import InputError, SpecError
 from regard.tasks.task import Task, TaskSpec
 
 B = TypeVar("B")
+FITTED = "--fit resize, crop or pad; from Python, fit="  # how one asks a model that was trained to take another size
 
 
 class PictureTaskSpec(TaskSpec):
@@ -50,6 +51,10 @@ class PictureTaskSpec(TaskSpec):
 
     def receive(self, sample: Sample) -> Sample:
         return {**sample, "picture": fit_picture(sample["picture"], self.size, self.fit, self.channels)}
+
+    def take_like(self, canvas: Canvas, fit: Fit | None) -> Self:
+        """The same for pictures that come later, which must be like those that were trained on."""
+        return self.replace(size=(canvas.height, canvas.width), fit=fit or self.fit, channels=canvas.channels)
 
     def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:
         canvas = insist_on_canvas(lexicon)
@@ -78,7 +83,7 @@ def read_given(given: GivenPicture, canvas: Canvas, fit: Fit | None) -> Picture:
     if picture.dtype != np.dtype(canvas.dtype):
         raise InputError(f"{name}it is {describe(picture)}, and the model reads {canvas.dtype} {canvas.shape}")
     try:
-        return fit_picture(picture, (canvas.height, canvas.width), fit, canvas.channels)
+        return fit_picture(picture, (canvas.height, canvas.width), fit, canvas.channels, FITTED)
     except Unusable as error:
         raise InputError(f"{name}{error.message}", error.hint) from None
 

@@ -80,3 +80,25 @@ def test_a_look_is_written_for_one_picture(run: str, pictures: Path, tmp_path: P
     assert json.loads((tmp_path / "look.json").read_text())
     several = regard("caption", run, str(pictures), "--out", str(tmp_path / "look.json"))
     assert several.returncode == 2 and "one picture" in several.stderr
+
+
+def test_a_picture_of_another_size_is_fitted_where_it_is_looked_at_and_measured(
+    run: str, pictures: Path, tmp_path: Path
+) -> None:
+    other = str(pictures / "c.npy")
+    told = regard("inspect", run, "--image", other, "--json")
+    assert told.returncode != 0 and "--fit resize" in told.stderr
+    assert regard("inspect", run, "--image", other, "--fit", "resize", "--json").returncode == 0
+    place = str(tmp_path / "look.json")
+    done = regard("caption", run, other, "--fit", "pad", "--set", "max_tokens=4", "--out", place)
+    assert done.returncode == 0 and Path(place).exists(), done.stderr
+    (pictures / "test.tsv").write_text("a.npy\ta red square\nc.npy\ta blue circle\nb.npy\t\n", encoding="utf-8")
+    how = ["eval", run, "--data", str(pictures / "test.tsv"), "--set", "max_tokens=4", "--json"]
+    stopped = regard(*how)
+    assert stopped.returncode == 3 and "test.tsv:" in stopped.stderr and "--policy skip" in stopped.stderr
+    skipped = regard(*how, "--policy", "skip")
+    assert json.loads(skipped.stdout)["pictures"] == 1 and "2 skipped" in skipped.stderr, skipped.stderr
+    fitted = regard(*how, "--policy", "skip", "--fit", "resize")
+    assert json.loads(fitted.stdout)["pictures"] == 2 and "1 skipped" in fitted.stderr, fitted.stderr
+    alone = regard("eval", run, "--policy", "skip")
+    assert alone.returncode != 0 and "--policy is for files" in alone.stderr

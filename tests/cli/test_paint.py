@@ -139,7 +139,7 @@ def regard_on(screen: Terminal, *words: str) -> Done:
         (["complete", "nothing.png", "--out", "a.png"], "nothing.png: No such file"),
         (["complete", "run.yaml", "--out", "a.png"], "not a picture"),
         (["complete", "wide.png", "--out", "a.png"], "wide.png: the picture is uint8"),
-        (["inspect", "a text"], "a Painter reads no text"),
+        (["inspect", "a text"], "reads pictures"),
         (["generate", "a text"], "it is a painter, and only a language model writes on"),
     ],
 )

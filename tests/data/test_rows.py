@@ -21,7 +21,7 @@ from regard.data.reader import ReaderSpec
 from regard.data.sample import Sample
 from regard.data.table import TASKS
 from regard.errors import DataError, Doubt, InputError, SpecError
-from regard.runs.evaluate import evaluate
+from regard.runs.evaluate import TestSet, evaluate
 from regard.runs.folder import Run
 from regard.runs.train import resume
 from regard.tasks.task import TaskSpec
@@ -206,7 +206,7 @@ def test_a_run_on_rows_says_what_they_were_and_goes_on_without_them(trained: Pat
 def test_the_part_that_a_run_kept_is_measured_by_its_name(trained: Path) -> None:
     kept = Run.open(trained).prepared()
     for split in ("validation", "test"):
-        found = evaluate([str(trained)], [], {}, split=split)
+        found = evaluate([str(trained)], TestSet(split=split), {})
         assert found.measures["count"] == len(kept.samples(split))
     done = command("eval", str(trained), "--split", "validation", "--json")
     assert json.loads(done.stdout)["count"] == len(kept.samples("validation"))
@@ -223,10 +223,10 @@ def test_the_part_that_a_run_kept_is_measured_by_its_name(trained: Path) -> None
 def test_a_test_set_has_columns_of_its_own_or_those_of_the_run(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("nr,body,stars\n1,a fine film,1\n")
     (tmp_path / "b.csv").write_text("nr,avis,note\n1,a fine film,1\n2,a dull film,0\n")
-    (found,) = (evaluate([str(trained)], [str(tmp_path / "a.csv")], {}).measures,)
+    (found,) = (evaluate([str(trained)], TestSet([str(tmp_path / "a.csv")]), {}).measures,)
     assert found["count"] == 1
     told = f"{{path: {tmp_path / 'b.csv'}, text: avis, label: note}}"
-    assert evaluate([str(trained)], [told], {}).measures["count"] == 2
+    assert evaluate([str(trained)], TestSet([told]), {}).measures["count"] == 2
 
 
 def test_no_library_of_frames_is_imported_for_it() -> None:

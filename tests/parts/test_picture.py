@@ -156,7 +156,7 @@ def test_the_sides_are_what_the_layers_leave() -> None:
 def test_layers_that_do_not_suit_are_refused() -> None:
     with pytest.raises(SpecError, match="3 layers have 2 between them"):
         Convolutions(layers=3, middle=(4,))
-    with pytest.raises(SpecError, match="2 numbers of pairs, and there are 3 layers"):
+    with pytest.raises(SpecError, match="2 numbers, and there are 3 layers"):
         Convolutions(layers=3, residuals=(0, 1))
     with pytest.raises(SpecError, match="groups"):
         Convolutions(groups=3).build(WIDTH)

@@ -15,7 +15,7 @@ from regard.errors import CheckpointError, InputError, RegardError
 from regard.runs.breakdown import divide_by_frequency, group_sizes, name_decade
 from regard.runs.compare import compare, doubt_pairs
 from regard.runs.comparison import COSTS, RunComparison, RunPair
-from regard.runs.evaluate import evaluate
+from regard.runs.evaluate import TestSet, evaluate
 from regard.tasks.bleu import compare_texts, score_texts
 from regard.tasks.example import Example
 from regard.tasks.passage import LETTERS, cut_passages
@@ -112,7 +112,7 @@ def test_runs_of_a_task_are_compared_by_what_eval_measures(task: str, place: Pat
     found = compare(nouns)
     assert found.labels == [f"{task}-1", f"{task}-2"]
     for n, noun in enumerate(nouns):
-        measured = evaluate([noun], [], {}).measures
+        measured = evaluate([noun], TestSet(), {}).measures
         for name, values in found.measures.items():
             assert values[n].low <= values[n].value <= values[n].high
             if name in measured:  # classification's loss is of comparisons alone
@@ -132,7 +132,7 @@ def test_a_model_that_learned_is_shown_to_be_better(language: list[str]) -> None
     assert pairs["loss"].holm < 0.001 and pairs["loss"].difference.bootstrap < 0.001
     assert pairs["loss"].difference.low > 0  # the first one's loss is higher
     assert pairs["bits_per_byte"].verdict == "long is better"
-    measured = evaluate([language[1]], [], {}).measures
+    measured = evaluate([language[1]], TestSet(), {}).measures
     for name in ("loss", "bits_per_byte"):
         assert found.measures[name][1].value == pytest.approx(measured[name], rel=1e-6)
     assert found.by_frequency[0].measure == "bits of a word"

@@ -13,7 +13,7 @@ from regard.config import read
 from regard.host.meter import Advance, Meter
 from regard.runs.average import average
 from regard.runs.convert import bring, send
-from regard.runs.evaluate import evaluate
+from regard.runs.evaluate import TestSet, evaluate
 from regard.runs.index import search
 from regard.runs.plan import plan
 from regard.runs.train import train
@@ -68,7 +68,7 @@ def test_planning_and_evaluating_count(run: Path) -> None:
     heard = Noted()
     plan(read(run / "run.yaml").change(["train.epochs=1", "train.steps=null"]), heard)
     assert heard.done["counting"] == 300 and heard.done["measuring"] > 0
-    evaluate([f"{run}@latest"], [], {"beam": 1}, meter=heard)
+    evaluate([f"{run}@latest"], TestSet(), {"beam": 1}, meter=heard)
     assert heard.done["evaluating"] == 2  # a batch for the likelihood, and one for the translations
 
 
@@ -84,7 +84,7 @@ def test_every_task_counts_what_it_evaluates(name: str, tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(json.dumps(tree))
     train(read(tmp_path / "run.yaml"))
     heard = Noted()
-    evaluate([str(tmp_path / "run")], [], {}, meter=heard)
+    evaluate([str(tmp_path / "run")], TestSet(), {}, meter=heard)
     assert heard.done["evaluating"] > 0
     if name == "embedding":
         (tmp_path / "lines.txt").write_text("the cat\n" * 7)

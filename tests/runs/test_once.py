@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import regard
-from regard.runs.evaluate import evaluate
+from regard.runs.evaluate import TestSet, evaluate
 from regard.runs.train import resume, train
 from tests.train.small import document
 
@@ -45,6 +45,6 @@ def test_training_makes_everything_once(tmp_path: Path) -> None:
 
 def test_evaluating_loads_the_model_once(tmp_path: Path) -> None:
     train(document(tmp_path / "run", "train.steps=2", "train.evaluate=2"))
-    done = calls(lambda: evaluate([str(tmp_path / "run")], [], {}))
+    done = calls(lambda: evaluate([str(tmp_path / "run")], TestSet(), {}))
     assert done["runs/load.py load_model"] == 1
     assert done["data/prepared.py Prepared.load"] == 1

@@ -24,7 +24,7 @@ from regard.data.tokenizer import TokenizerSpec
 from regard.decode.captioner import Captioner
 from regard.errors import InputError, SpecError
 from regard.models import preset
-from regard.runs.evaluate import evaluate
+from regard.runs.evaluate import TestSet, evaluate
 from regard.runs.load import load
 from regard.runs.train import resume, train
 from regard.tasks.captioning import CaptioningTask, CaptioningTaskSpec, add_losses
@@ -140,7 +140,7 @@ def test_four_scenes_are_learned_to_the_letter_and_looked_at(model: str, tmp_pat
     assert found.attention is not None and len(found.attention) == len(found.tokens)
     assert [sum(row) for row in found.attention] == pytest.approx([1.0] * len(found.tokens), abs=1e-4)
     assert captioner.caption([picture, draw("red", "left", "pictures")])[0].text == captioner.caption(picture).text
-    assert evaluate([str(tmp_path / "run")], [], {}).measures["exact"] == 1.0
+    assert evaluate([str(tmp_path / "run")], TestSet(), {}).measures["exact"] == 1.0
     look = captioner.look(picture, "blue on the right")
     assert look.source_tokens == ["0,0", "0,1", "1,0", "1,1"]
     weights = look.weights(captioner.model.alignments[0])[captioner.model.alignments[0]]

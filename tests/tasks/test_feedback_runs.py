@@ -12,7 +12,7 @@ import torch
 
 import regard
 from regard.config import Document, assignments, merge
-from regard.runs.evaluate import evaluate
+from regard.runs.evaluate import TestSet, evaluate
 from regard.runs.flops import count_steps
 from regard.runs.folder import Run
 from regard.runs.plan import plan
@@ -143,7 +143,7 @@ def test_a_run_of_preferences_is_measured_beside_its_start_and_removed_whole(wri
     done = train(describe(out, "preference", None, f"start={writer}", "train.steps=12"))
     measures = done.report.measures
     assert measures is not None
-    found = evaluate([f"{out}@latest"], [], {}, split="validation").measures
+    found = evaluate([f"{out}@latest"], TestSet(split="validation"), {}).measures
     for name in ("loss", "accuracy", "margin", "kl"):
         assert found[name] == pytest.approx(measures[name], abs=1e-5)
     assert {"ranking", "nats", "kl_low", "kl_high"} <= found.keys()
@@ -201,7 +201,7 @@ def test_a_line_that_can_t_be_scored_loses_no_other(judge: Path, writer: Path) -
 
 
 def test_a_reward_run_is_shown_and_compared(judge: Path, tmp_path: Path) -> None:
-    found = evaluate([str(judge)], [], {}, split="validation").measures
+    found = evaluate([str(judge)], TestSet(split="validation"), {}).measures
     assert found["accuracy"] > 0.5 and "calibration_high" in found
     other = tmp_path / "other"
     train(describe(other, "reward", "lstm", "train.steps=2"))

@@ -24,7 +24,7 @@ from regard.decode.writer import Writer
 from regard.errors import DataError, InputError, SpecError
 from regard.models import preset
 from regard.runs.compare import compare
-from regard.runs.evaluate import evaluate
+from regard.runs.evaluate import TestSet, evaluate
 from regard.runs.load import load
 from regard.runs.train import train
 from regard.runs.verify import verify
@@ -204,7 +204,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_is_learned_and_answers_as_it_did_in_training(run: Path) -> None:
     writer = load(run, kind=Writer)
-    found = evaluate([str(run)], [], {}, split="validation").measures
+    found = evaluate([str(run)], TestSet(split="validation"), {}).measures
     assert found["accuracy"] > 0.9 and found["exact"] > 0.6
     right = 0  # of what greedy search writes
     corpus = CorpusSpec.parse({"kind": "copy", "sizes": [1, 3], "symbols": 3, "validation": 20})

@@ -25,7 +25,7 @@ from regard.data.sample import FormSpec
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import CheckpointError, DataError, InputError, SpecError
 from regard.models import preset
-from regard.runs.evaluate import evaluate
+from regard.runs.evaluate import TestSet, evaluate
 from regard.runs.folder import Run
 from regard.runs.load import load, load_model
 from regard.runs.plan import plan
@@ -265,7 +265,7 @@ def test_a_run_file_trains_it_and_its_run_is_resumed_verified_loaded_and_measure
     assert type(pipeline) is case.task.choose_pipeline(case.model)
     found = case.task.measure(pipeline, run.prepared().samples("validation"))
     assert found == ended.report.measures
-    assert evaluate([str(run.folder)], [], {}).measures.keys() == found.keys()
+    assert evaluate([str(run.folder)], TestSet(), {}).measures.keys() == found.keys()
     assert verify(run.folder, 4).exact
     assert resume(run.folder, ["train.steps=12"]).report.moment.step == 12
     assert not list(run.folder.rglob("tokenizer*"))

@@ -23,7 +23,7 @@ from regard.data.tokenizer import TokenizerSpec
 from regard.decode.painter import Painter
 from regard.errors import CheckpointError, DataError, SpecError
 from regard.models import preset
-from regard.runs.evaluate import evaluate
+from regard.runs.evaluate import TestSet, evaluate
 from regard.runs.load import load
 from regard.runs.train import resume, train
 from regard.runs.verify import verify
@@ -85,14 +85,14 @@ def test_a_run_with_dynamic_binarisation_is_measured_verified_and_resumed_to_the
     folder = tmp_path / "run"
     painter = load(f"{folder}@latest", kind=Painter)
     assert (painter.model.spec.main.embedding.picture, painter.coder.shape) == ((4, 6, 1), (4, 6, 1))
-    found = evaluate([f"{folder}@latest"], [], {}, split="validation").measures
+    found = evaluate([f"{folder}@latest"], TestSet(split="validation"), {}).measures
     assert found == ended.report.measures
     assert found["order"] == order and found["binarisation"].startswith("dynamic")
     assert math.isclose(found["bits"], found["nats"] / math.log(2) / 24)
     assert found["nats_low"] <= found["nats"] <= found["nats_high"]
     assert verify(folder, 4).exact
     assert resume(folder, ["train.steps=12"]).report.moment.step == 12
-    assert evaluate([str(folder)], [], {}).measures["pictures"] == 10
+    assert evaluate([str(folder)], TestSet(), {}).measures["pictures"] == 10
 
 
 def test_an_evaluation_is_the_mean_over_all_pictures(tmp_path: Path) -> None:

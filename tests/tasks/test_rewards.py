@@ -16,7 +16,7 @@ from regard.core.plugins import LOADED
 from regard.data.corpus import Generated, Split
 from regard.data.sample import Form, Sample
 from regard.errors import InputError, PluginError, SpecError
-from regard.runs.evaluate import evaluate
+from regard.runs.evaluate import TestSet, evaluate
 from regard.runs.examples import ask_run
 from regard.runs.folder import Run
 from regard.runs.load import load
@@ -172,7 +172,7 @@ def test_sums_from_instruction_to_evaluation(tmp_path: Path) -> None:
     second = {"task": task, "batches": {"rows": 4}, "start": str(tmp_path / "first")}
     report = Run.begin(Document({**told, **second, "out": str(tmp_path / "second")})).trainer().run()
     assert report.measures is not None and report.measures["count"] == 4
-    found = evaluate([str(tmp_path / "second")], [], {}).measures
+    found = evaluate([str(tmp_path / "second")], TestSet(), {}).measures
     assert found["count"] == 5 and found["kl_low"] <= found["kl"] <= found["kl_high"]
     assert 0 <= found["reward"] <= 1 and 0 <= found["greedy_reward"] <= 1 and 1 <= found["length"] <= 5
     asked = ask_run(str(tmp_path / "second"), 2, ["1 + 2"])

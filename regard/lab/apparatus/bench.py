@@ -14,7 +14,7 @@ from regard.data.corpus import Split
 from regard.errors import RegardWarning
 from regard.host.meter import SILENT, Advance, Meter
 from regard.runs.campaign import Campaign
-from regard.runs.evaluate import evaluate
+from regard.runs.evaluate import TestSet, evaluate
 from regard.runs.folder import Run
 
 T = TypeVar("T")
@@ -67,4 +67,4 @@ class Bench:
         """Every measure of a trained run on a split that it kept, as `regard eval` has it; `search`: beam=1, …"""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RegardWarning)  # young models write without end, which their measures show
-            return evaluate([str(run.folder)], [], search, split=split).measures
+            return evaluate([str(run.folder)], TestSet(split=split), search).measures

@@ -19,7 +19,7 @@ from regard.decode.translator import Translator
 from regard.errors import RegardWarning
 from regard.lens.links import AlignmentScore
 from regard.runs.align import AlignmentReport, AlignmentSettings, HeadScore, align
-from regard.runs.evaluate import evaluate
+from regard.runs.evaluate import TestSet, evaluate
 from regard.runs.folder import Run
 from regard.tasks.entropy import losses
 from regard.tasks.translation import list_pairs, predict
@@ -40,7 +40,7 @@ def translate_split(run: Run, split: Split = "test") -> Translated:
     """Let a run translate a split that it kept, by the likeliest word at each step."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RegardWarning)  # young models write without end, which their measures show
-        done = evaluate([str(run.folder)], [], {"beam": 1}, split=split)
+        done = evaluate([str(run.folder)], TestSet(split=split), {"beam": 1})
     assert done.texts is not None
     return Translated(list_pairs(run.prepared().samples(split)), done.texts, done.measures)
 
