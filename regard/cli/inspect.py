@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -115,12 +115,14 @@ def inspect(
     if table is not None and (image is not None or target is not None):
         raise SpecError("--table belongs to a question, which has no picture and no target", "leave the others out")
     source = choose_source(texts, files, typed) if image is None else TextSource([str(image)], [])
+    from regard.decode.pipeline import PicturePipeline
     from regard.runs.load import load
 
     pipeline = load(run)
     check_reading(pipeline, run, image, typed)
     if way is not None:
-        pipeline = replace(pipeline, **{"fit": way})  # all that read pictures have one
+        assert isinstance(pipeline, PicturePipeline)
+        pipeline.fit = way
 
     def ask(each: list[str]) -> list[Look]:
         caption = target if image is None else next(iter(typed), None)

@@ -36,7 +36,6 @@ class Log:
     """Counts, and every problem as `file:line: reason` in a report file if one is wanted."""
 
     policy: Policy = "skip"
-    remedy: str = "policy=skip"  # how whoever reads asks for it
     report: Path | None = None
     kept: int = 0
     repaired: int = 0  # among the kept
@@ -48,6 +47,7 @@ class Log:
     faults: dict[str, dict[str, Fault]] = field(default_factory=dict)  # by split and reason
     left_out: Counter[str] = field(default_factory=Counter)  # entries, by split
     full: dict[str, str] = field(default_factory=dict)  # the first place and whole reason, by its beginning
+    remedy: str = "policy=skip"  # how whoever reads asks for less to stop at
     _file: IO[str] | None = field(default=None, repr=False)
 
     def reject(self, place: str, reason: str) -> None:

@@ -21,7 +21,7 @@ from regard.data.picture import Fit
 from regard.data.spelling import spell_tokens
 from regard.data.tokenizer import Tokenizer
 from regard.decode.filters import special_tokens
-from regard.decode.pipeline import Pipeline
+from regard.decode.pipeline import PicturePipeline
 from regard.decode.reading import Pictured, Reading, Strip
 from regard.decode.search import Hypothesis, Search, beam_search
 from regard.decode.translator import Wishes
@@ -53,7 +53,7 @@ class Caption:
 
 
 @dataclass(repr=False)
-class Captioner(Pipeline):
+class Captioner(PicturePipeline):
     """A network that says what it sees, with the tokenizer that it writes with.
 
     A picture is the path of a file, its bytes, or an array (height, width, channels); so is a map of features.
@@ -67,7 +67,6 @@ class Captioner(Pipeline):
 
     usage: ClassVar[str] = "caption {} PICTURE"
     verbs: ClassVar[tuple[str, ...]] = ("caption", "caption_all")
-    reads: ClassVar[Literal["texts", "pictures"]] = "pictures"
     model: Model
     tokenizer: Tokenizer
     canvas: Canvas  # what the pictures that it reads look like
@@ -75,7 +74,6 @@ class Captioner(Pipeline):
     show: Callable[[GivenPicture], Picture | None] = lambda _: None  # what a person sees of what became a map
     search: Search = field(default_factory=Search)  # as it is validated while it learns
     blind: bool = False  # it is shown nothing: every picture is the mean one
-    fit: Fit | None = None  # how pictures of other sizes come to this one, unless it is said; None: as it was trained
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:

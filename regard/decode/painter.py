@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -20,10 +20,10 @@ from regard.data.array import describe
 from regard.data.canvas import Picture
 from regard.data.given import GivenPicture, name_picture, open_picture
 from regard.data.log import Unusable
-from regard.data.picture import Fit, fit_picture
+from regard.data.picture import fit_picture
 from regard.data.pixel import PixelCoder
 from regard.decode.engine import Beginning, Choice, Engine, Request, Scorer, Turn
-from regard.decode.pipeline import Pipeline
+from regard.decode.pipeline import PicturePipeline
 from regard.errors import InputError
 
 ROWS = 64  # pictures that are drawn side by side at most
@@ -81,7 +81,7 @@ class Painting(Request):
 
 
 @dataclass(repr=False)
-class Painter(Pipeline):
+class Painter(PicturePipeline):
     """A model that learned pictures pixel by pixel: it draws new ones, completes them, and says how likely one is.
 
     >>> import regard
@@ -92,10 +92,8 @@ class Painter(Pipeline):
 
     usage: ClassVar[str] = "sample {}"
     verbs: ClassVar[tuple[str, ...]] = ("sample", "complete", "score")
-    reads: ClassVar[Literal["texts", "pictures"]] = "pictures"
     model: Model
     coder: PixelCoder
-    fit: Fit | None = None  # what becomes of pictures of another size; None: they are refused
 
     def read(self, picture: GivenPicture) -> Picture:
         """A picture, or the one in a file, in the size that the model draws."""

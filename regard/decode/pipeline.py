@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from regard.core.model import Model
 from regard.core.spec import Spec
+from regard.data.picture import Fit
 from regard.data.tokenizer import Tokenizer
 from regard.decode.ensemble import Ensemble
 from regard.decode.reading import Reading
@@ -92,6 +93,15 @@ class Pipeline:
                 "its network is kept by .model.save(FOLDER); for other programs, in a shell: regard export RUN FOLDER"
             )
         return f"it has {', '.join(f'.{verb}(…)' for verb in self.verbs) or '.model, its network'}"
+
+
+@dataclass(repr=False)
+class PicturePipeline(Pipeline):
+    """One that is asked about pictures, all of one size."""
+
+    reads: ClassVar[Literal["texts", "pictures"]] = "pictures"
+    # how pictures of other sizes come to the model's, unless it is said; None: as it was trained, or not at all
+    fit: Fit | None = field(default=None, kw_only=True)
 
 
 def refuse_target(pipeline: Pipeline, target: str | None) -> None:

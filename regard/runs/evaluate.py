@@ -193,7 +193,7 @@ def read_samples(run: Run | None, task: TaskSpec, wanted: TestSet, canvas: Canva
     if not wanted.files:
         assert run is not None
         return run.prepared().samples(wanted.split or choose_split(run))
-    files, log = wanted.files, Log(wanted.policy, "--policy skip")
+    files, log = wanted.files, Log(wanted.policy, remedy="--policy skip")
     if isinstance(task, PictureTaskSpec) and canvas is not None:
         task = task.take_like(canvas, wanted.fit)
     elif wanted.fit is not None:

@@ -34,7 +34,7 @@ from regard.data.picture import Fit
 from regard.data.prepared import Prepared
 from regard.data.sample import Form, Sample
 from regard.data.sieve import Row
-from regard.decode.pipeline import Pipeline, refuse_target
+from regard.decode.pipeline import PicturePipeline, Pipeline, refuse_target
 from regard.decode.reading import Pictured, Reading, Strip
 from regard.errors import SpecError
 from regard.tasks.example import Example, format_share
@@ -100,7 +100,7 @@ class ImageTaskSpec(PictureTaskSpec):
         return ImageClassifier
 
     def pipeline(self, network: Model, lexicon: Lexicon, origin: Origin | None = None) -> ImageClassifier:
-        return ImageClassifier(network, lexicon, self.fit)
+        return ImageClassifier(network, lexicon, fit=self.fit)
 
     def measure(
         self, pipeline: ImageClassifier, samples: Sequence[Sample], pulse: Pulse = lambda: None
@@ -182,7 +182,7 @@ class ImageTask(PictureTask[ImageBatch]):
 
 
 @dataclass(repr=False)
-class ImageClassifier(Pipeline):
+class ImageClassifier(PicturePipeline):
     """A model that learned to label pictures, with its labels.
 
     A picture is an array (height, width, channels) of bytes, or (height, width), or the path of a file.
@@ -194,11 +194,9 @@ class ImageClassifier(Pipeline):
     """
 
     usage: ClassVar[str] = "classify {} PICTURE"
-    reads: ClassVar[Literal["texts", "pictures"]] = "pictures"
     verbs: ClassVar[tuple[str, ...]] = ("classify",)
     model: Model
     lexicon: Lexicon
-    fit: Fit | None = None  # how pictures of other sizes come to this one, unless it is said
 
     @overload
     def classify(self, picture: GivenPicture, fit: Fit | None = None) -> Verdict: ...  # type: ignore[overload-overlap]

@@ -132,7 +132,7 @@ class PixelTaskSpec(PictureTaskSpec):
                 f"its model reads pictures of {embedding.picture} with {embedding.token_count} tokens, "
                 f"and its task draws {coder.shape} with {coder.levels} levels"
             )
-        return Painter(network, coder, self.fit)
+        return Painter(network, coder, fit=self.fit)
 
     def measure(self, pipeline: Painter, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> Mapping[str, Any]:
         return assess(pipeline, samples, pulse)
