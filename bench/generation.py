@@ -77,7 +77,7 @@ def main() -> None:
     words = read_words(make_parser(__doc__))
     quick = words.quick
     small: dict[str, Any] = {"width": 64, "depth": 2, "vocabulary": 500} if quick else {}
-    work = {"shortest": 32, "longest": 32, "steps": 4 if quick else 64}
+    work = {"shortest": 32, "longest": 32, "steps": 4 if quick else 64, "seconds": 0.0 if quick else 2.0}
     with tempfile.TemporaryDirectory() as folder:
         say("GPT-2: random weights, for everybody")
         run = make_run(Path(folder) / "gpt2", "language", "gpt2", **small)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from bench.harness import Missing, serve
-from bench.sides.work import draw_rows, slice_rows
+from bench.sides.work import draw_rows, rate, slice_rows
 
 
 def open_model(kind: str, settings: Mapping[str, Any], names: str) -> tuple[Any, list[list[str]]]:
@@ -31,45 +30,40 @@ def translate(settings: Mapping[str, Any]) -> Callable[[], float]:
     model, rows = open_model("Translator", settings, "shared_vocabulary.json")
     steps, batches = settings["steps"], slice_rows(rows, settings["batch"])
 
-    def measure() -> float:
-        began, count = time.perf_counter(), 0
+    def work() -> int:
+        count = 0
         for batch in batches:
             limits = {"min_decoding_length": steps, "max_decoding_length": steps, "max_batch_size": 0}
             found = model.translate_batch(batch, beam_size=settings["beam"], **limits)
             assert all(len(row.hypotheses[0]) == steps for row in found), "another length than the others have"
             count += steps * len(found)
-        return count / (time.perf_counter() - began)
+        return count
 
-    measure()
-    return measure
+    return rate(work, settings)
 
 
 def write(settings: Mapping[str, Any]) -> Callable[[], float]:
     model, rows = open_model("Generator", settings, "vocabulary.json")
     steps = settings["steps"]
 
-    def measure() -> float:
-        began = time.perf_counter()
+    def work() -> int:
         limits = {"min_length": steps, "max_length": steps, "include_prompt_in_result": False}
         found = model.generate_batch(rows, beam_size=1, **limits)
         assert all(len(row.sequences_ids[0]) == steps for row in found), "another length than the others have"
-        return steps * len(found) / (time.perf_counter() - began)
+        return int(steps * len(found))
 
-    measure()
-    return measure
+    return rate(work, settings)
 
 
 def prefill(settings: Mapping[str, Any]) -> Callable[[], float]:
     model, rows = open_model("Generator", settings, "vocabulary.json")
 
-    def measure() -> float:
-        began = time.perf_counter()
+    def work() -> int:
         limits = {"min_length": 1, "max_length": 1, "include_prompt_in_result": False}
         model.generate_batch(rows, beam_size=1, **limits)
-        return sum(map(len, rows)) / (time.perf_counter() - began)
+        return int(sum(map(len, rows)))
 
-    measure()
-    return measure
+    return rate(work, settings)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.harness import serve
-from bench.sides.work import draw_rows, slice_rows
+from bench.sides.work import draw_rows, rate, slice_rows
 
 PAD, BEGIN, END = 0, 2, 3
 
@@ -40,16 +39,15 @@ def translate(settings: Mapping[str, Any]) -> Callable[[], float]:
     told |= {"min_new_tokens": steps, "max_new_tokens": steps, "num_beams": settings["beam"]}
 
     @torch.inference_mode()
-    def measure() -> float:
-        began, count = time.perf_counter(), 0
+    def work() -> int:
+        count = 0
         for tokens, real in batches:
             found = model.generate(tokens, attention_mask=real, **told)
             assert found.shape[1] == steps + 1, "another length than the others have"
             count += steps * len(found)
-        return count / (time.perf_counter() - began)
+        return count
 
-    measure()
-    return measure
+    return rate(work, settings)
 
 
 def write(settings: Mapping[str, Any]) -> Callable[[], float]:
@@ -60,14 +58,12 @@ def write(settings: Mapping[str, Any]) -> Callable[[], float]:
     told = {"min_new_tokens": steps, "max_new_tokens": steps, "do_sample": False, "pad_token_id": PAD}
 
     @torch.inference_mode()
-    def measure() -> float:
-        began = time.perf_counter()
+    def work() -> int:
         found = model.generate(prompts, attention_mask=torch.ones_like(prompts), **told)
         assert found.shape[1] == prompts.shape[1] + steps, "another length than the others have"
-        return steps * len(found) / (time.perf_counter() - began)
+        return int(steps * len(found))
 
-    measure()
-    return measure
+    return rate(work, settings)
 
 
 def prefill(settings: Mapping[str, Any]) -> Callable[[], float]:
@@ -78,13 +74,11 @@ def prefill(settings: Mapping[str, Any]) -> Callable[[], float]:
     told = {"min_new_tokens": 1, "max_new_tokens": 1, "do_sample": False, "pad_token_id": PAD}
 
     @torch.inference_mode()
-    def measure() -> float:
-        began = time.perf_counter()
+    def work() -> int:
         model.generate(prompts, attention_mask=torch.ones_like(prompts), **told)
-        return prompts.numel() / (time.perf_counter() - began)
+        return int(prompts.numel())
 
-    measure()
-    return measure
+    return rate(work, settings)
 
 
 def scan(settings: Mapping[str, Any]) -> Callable[[], float]:
@@ -98,13 +92,11 @@ def scan(settings: Mapping[str, Any]) -> Callable[[], float]:
     mixer = MambaMixer(MambaConfig(hidden_size=settings["width"], num_hidden_layers=1), layer_idx=0)
     x = torch.randn(settings["batch"], settings["time"], settings["width"], requires_grad=True)
 
-    def measure() -> float:
-        began = time.perf_counter()
+    def work() -> int:
         mixer(x).sum().backward()  # without CUDA it has no other path than the slow one
-        return float(x[..., 0].numel() / (time.perf_counter() - began))
+        return int(x[..., 0].numel())
 
-    measure()
-    return measure
+    return rate(work, settings)
 
 
 if __name__ == "__main__":

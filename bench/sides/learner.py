@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from bench.harness import Missing, serve
-from bench.sides.ours import choose_manners
-from bench.sides.work import gauge
+from bench.sides.ours import behave
+from bench.sides.work import gauge, rate
 from regard.core.view import View
-from regard.host.machine import keep_memory, peak_memory
+from regard.host.machine import keep_memory
 from regard.mixers.attention import Attention
 from regard.mixers.mamba import Mamba
 from regard.runs.folder import Run
@@ -50,11 +50,10 @@ def train(settings: Mapping[str, Any]) -> Callable[[], float]:
 
     def measure() -> float:
         clock = Clock()
-        with choose_manners(settings):
-            run.trainer([clock]).run()
+        run.trainer([clock]).run()
         return clock.speed
 
-    return measure
+    return behave(measure, settings)
 
 
 def scan(settings: Mapping[str, Any]) -> Callable[[], float]:
@@ -65,18 +64,16 @@ def scan(settings: Mapping[str, Any]) -> Callable[[], float]:
     mixer = Mamba().build(settings["width"])
     x = torch.randn(settings["batch"], settings["time"], settings["width"], requires_grad=True)
 
-    def measure() -> float:
-        began = time.perf_counter()
+    def learn() -> int:
         if settings["whole"]:
             mixer(x, View.of(x)).sum().backward()
         else:
             state = mixer.start(len(x), View.of(x))
             outputs = [mixer(at, View.of(at, state=state), state) for at in x.split(1, 1)]
             torch.cat(outputs, 1).sum().backward()
-        return x[..., 0].numel() / (time.perf_counter() - began)
+        return x[..., 0].numel()
 
-    measure()
-    return measure
+    return rate(learn, settings)
 
 
 def remember(settings: Mapping[str, Any]) -> Callable[[], float]:
@@ -84,13 +81,7 @@ def remember(settings: Mapping[str, Any]) -> Callable[[], float]:
     torch.set_num_threads(settings["threads"])
     mixer = Attention(heads=settings["heads"], causal=True).build(settings["width"])
     x = torch.randn(1, settings["time"], settings["width"], requires_grad=True)
-    before = peak_memory()
-
-    def measure() -> float:
-        mixer(x, View.of(x)).sum().backward()
-        return (peak_memory() - before) / 2**20
-
-    return measure
+    return gauge("memory", lambda: mixer(x, View.of(x)).sum().backward())
 
 
 def slide(settings: Mapping[str, Any]) -> Callable[[], float]:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from bench.harness import Missing, serve
-from bench.sides.work import draw_rows
+from bench.sides.work import draw_rows, rate
 
 # GPT-2's tensors there and here; their matrices are stored the other way round in Hugging Face's layout
 TOP = {"wte.weight": "token_embd.weight", "wpe.weight": "position_embd.weight"}
@@ -79,6 +78,8 @@ class Session:
         told.n_batch = told.n_ubatch = rows * positions
         told.n_threads = told.n_threads_batch = threads
         self.context = llama_cpp.llama_init_from_model(self.model, told)
+        if not self.context:
+            raise Missing("llama.cpp has no context for so many rows and positions")
         self.batch = llama_cpp.llama_batch_init(rows * positions, 0, 1)
         self.words = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(self.model))
 
@@ -118,29 +119,25 @@ def write(settings: Mapping[str, Any]) -> Callable[[], float]:
     steps, prompt = settings["steps"], settings["longest"]
     session, rows = open_session(settings, prompt + steps)
 
-    def measure() -> float:
+    def work() -> int:
         session.forget()
-        began = time.perf_counter()
         tokens = session.read(rows, 0)
         for step in range(steps - 1):
             tokens = session.read([[token] for token in tokens], prompt + step)
-        return steps * len(rows) / (time.perf_counter() - began)
+        return int(steps * len(rows))
 
-    measure()
-    return measure
+    return rate(work, settings)
 
 
 def prefill(settings: Mapping[str, Any]) -> Callable[[], float]:
     session, rows = open_session(settings, settings["longest"])
 
-    def measure() -> float:
+    def work() -> int:
         session.forget()
-        began = time.perf_counter()
         session.read(rows, 0)
-        return sum(map(len, rows)) / (time.perf_counter() - began)
+        return int(sum(map(len, rows)))
 
-    measure()
-    return measure
+    return rate(work, settings)
 
 
 if __name__ == "__main__":

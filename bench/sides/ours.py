@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 
 from bench.harness import serve
-from bench.sides.work import draw_rows, slice_rows
+from bench.sides.work import draw_rows, rate, slice_rows
 from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.host.machine import give_way, keep_memory
@@ -21,9 +19,14 @@ from regard.runs.load import load_bundle
 BEGIN, END = 2, 3
 
 
-def choose_manners(settings: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """As the command line does: way is given to others; a table asks what that costs."""
-    return give_way() if settings.get("gives_way", True) else nullcontext()
+def behave(measure: Callable[[], float], settings: Mapping[str, Any]) -> Callable[[], float]:
+    """As the command line does: way is given to others, for as long as it takes; a table asks what that costs."""
+
+    def measure_politely() -> float:
+        with give_way():
+            return measure()
+
+    return measure_politely if settings.get("gives_way", True) else measure
 
 
 def load_model(settings: Mapping[str, Any]) -> Model:
@@ -39,18 +42,16 @@ def translate(settings: Mapping[str, Any]) -> Callable[[], float]:
     model, steps = load_model(settings), settings["steps"]
     batches = [Inputs.pad(rows, 0) for rows in slice_rows(draw_rows(settings), settings["batch"])]
 
-    def measure() -> float:
-        began, count = time.perf_counter(), 0
-        with choose_manners(settings):
-            for batch in batches:
-                limits = {"min_tokens": steps - 1, "max_tokens": steps - 1, "beam": settings["beam"]}
-                found = model.generate(batch, begin=BEGIN, end=END, **limits)
-                assert all(len(row) == steps for row in found), "another length than the others have"
-                count += steps * len(found)
-        return count / (time.perf_counter() - began)
+    def work() -> int:
+        count = 0
+        for batch in batches:
+            limits = {"min_tokens": steps - 1, "max_tokens": steps - 1, "beam": settings["beam"]}
+            found = model.generate(batch, begin=BEGIN, end=END, **limits)
+            assert all(len(row) == steps for row in found), "another length than the others have"
+            count += steps * len(found)
+        return count
 
-    measure()
-    return measure
+    return behave(rate(work, settings), settings)
 
 
 def write(settings: Mapping[str, Any]) -> Callable[[], float]:
@@ -58,15 +59,12 @@ def write(settings: Mapping[str, Any]) -> Callable[[], float]:
     model, steps = load_model(settings), settings["steps"]
     prompts = torch.tensor(draw_rows(settings))
 
-    def measure() -> float:
-        began = time.perf_counter()
-        with choose_manners(settings):
-            found = model.generate(prompts, max_tokens=steps)
+    def work() -> int:
+        found = model.generate(prompts, max_tokens=steps)
         assert all(len(row) == steps for row in found), "another length than the others have"
-        return steps * len(found) / (time.perf_counter() - began)
+        return int(steps * len(found))
 
-    measure()
-    return measure
+    return behave(rate(work, settings), settings)
 
 
 def prefill(settings: Mapping[str, Any]) -> Callable[[], float]:
@@ -74,14 +72,11 @@ def prefill(settings: Mapping[str, Any]) -> Callable[[], float]:
     model = load_model(settings)
     prompts = torch.tensor(draw_rows(settings))
 
-    def measure() -> float:
-        began = time.perf_counter()
-        with choose_manners(settings):
-            model.generate(prompts, max_tokens=1)
-        return prompts.numel() / (time.perf_counter() - began)
+    def work() -> int:
+        model.generate(prompts, max_tokens=1)
+        return prompts.numel()
 
-    measure()
-    return measure
+    return behave(rate(work, settings), settings)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bench.harness import Missing, serve
-from bench.sides.work import draw_rows, gauge
+from bench.sides.work import draw_rows, gauge, rate
 
 SMOOTHING = 0.1
 WARMUP = 5  # steps that don't count
@@ -159,49 +159,41 @@ def write_recurrent(settings: Mapping[str, Any]) -> Callable[[], float]:
     prompts = torch.tensor(draw_rows(settings))
 
     @torch.inference_mode()
-    def measure() -> float:
-        began, state, tokens = time.perf_counter(), None, prompts
+    def continue_rows() -> int:
+        state, tokens = None, prompts
         for _ in range(settings["steps"]):
             outputs, state = network(words(tokens), state)
             tokens = F.linear(outputs[:, -1], words.weight, bias).argmax(-1, keepdim=True)
-        return settings["steps"] * len(prompts) / (time.perf_counter() - began)
+        return int(settings["steps"] * len(prompts))
 
-    measure()
-    return measure
+    return rate(continue_rows, settings)
 
 
 def remember(settings: Mapping[str, Any]) -> Callable[[], float]:
     """Megabytes at most of attention whose softmax is written out, forward and backward, above what it is given."""
-    from regard.host.machine import peak_memory
-
     torch.set_num_threads(settings["threads"])
     time, width, heads = settings["time"], settings["width"], settings["heads"]
     query, key, value, out = (nn.Linear(width, width) for _ in range(4))
     x = torch.randn(1, time, width, requires_grad=True)
-    before = peak_memory()
 
-    def measure() -> float:
+    def learn() -> None:
         q, k, v = (part(x).unflatten(-1, (heads, -1)).transpose(1, 2) for part in (query, key, value))
         later = torch.ones(time, time, dtype=torch.bool).triu(1)
         scores = (q @ k.mT * (width // heads) ** -0.5).masked_fill(later, float("-inf"))
         found = scores.softmax(-1) @ v
         out(found.transpose(1, 2).flatten(2)).sum().backward()
-        return (peak_memory() - before) / 2**20
 
-    return measure
+    return gauge("memory", learn)
 
 
 def slide(settings: Mapping[str, Any]) -> Callable[[], float]:
     """Milliseconds or megabytes of the fused kernel over all pairs, forward and backward; a table hides far ones."""
     torch.set_num_threads(settings["threads"])
-    layer, index = Attend(settings["width"], settings["heads"]), torch.arange(settings["time"])
+    layer = Attend(settings["width"], settings["heads"])
     x = torch.randn(1, settings["time"], settings["width"], requires_grad=True)
-
-    def learn() -> None:
-        behind = index[:, None] - index
-        layer(x, x, (behind >= 0) & (behind < settings["window"])).sum().backward()
-
-    return gauge(settings["what"], learn)
+    # the table is made once, and counts for nothing
+    near = torch.ones(settings["time"], settings["time"], dtype=torch.bool).tril().triu(1 - settings["window"])
+    return gauge(settings["what"], lambda: layer(x, x, near).sum().backward())
 
 
 JOBS = {

@@ -23,12 +23,27 @@ def slice_rows(rows: list[Row], size: int) -> list[list[Row]]:
     return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
+def rate(work: Callable[[], int], settings: Mapping[str, Any]) -> Callable[[], float]:
+    """Units a second of some work, once warm; it is done again until `seconds` have passed, 0 unless told."""
+    work()
+
+    def measure() -> float:
+        began, count, took = time.perf_counter(), 0, 0.0
+        while not count or took < settings.get("seconds", 0.0):
+            count += work()
+            took = time.perf_counter() - began
+        return count / took
+
+    return measure
+
+
 def gauge(what: str, work: Callable[[], object]) -> Callable[[], float]:
     """Milliseconds of some work, once warm; or the megabytes that it takes at most above what is there now."""
-    from regard.host.machine import peak_memory
+    from regard.host.machine import forget_peak, peak_memory
 
     if what == "time":
         work()
+    forget_peak()  # or what importing took would hide what the work takes
     before = peak_memory()
 
     def measure() -> float:
