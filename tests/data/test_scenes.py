@@ -249,7 +249,7 @@ def list_wanted(shown: Scene, things: list[Box], language: Language) -> Iterator
 
 
 def test_what_is_half_hidden_still_shows_what_it_is() -> None:
-    """About two fifths of a thing behind another are hidden, and its texture and its plain colour are both seen."""
+    """About three tenths of a thing behind another are hidden, and its texture and its plain colour are both seen."""
     seen = 0
     for sketch in some("train", 1500):
         if "behind" in sketch.scene.relations:
@@ -262,7 +262,7 @@ def test_what_is_half_hidden_still_shows_what_it_is() -> None:
             top, left, bottom, right = find_box(figure, 48)
             tones = find_stamp(figure, 48).tones.astype(np.int64)
             visible = (tones * (FULL - hidden[top:bottom, left:right, None])).sum((0, 1)) / FULL
-            assert 0.4 <= visible.sum() / tones.sum() <= 0.76
+            assert 0.5 <= visible.sum() / tones.sum() <= 0.85
             assert visible[0] >= 4 * FULL and (figure.thing.texture == "plain" or visible[1] >= 2 * FULL)
     assert seen > 100
 
@@ -338,7 +338,7 @@ def test_there_are_millions_of_scenes() -> None:
     assert len(set(drawn)) == len(drawn)
 
 
-DIGESTS = {48: "b8eae8c778eb2992", 64: "fd7dd3f1da6acba4"}
+DIGESTS = {48: "dd7f46a0675de8cb", 64: "f9a002b21fa9f1a4"}
 
 
 @pytest.mark.parametrize("size", [48, 64])

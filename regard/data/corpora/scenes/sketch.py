@@ -2,8 +2,8 @@
 
 Whoever knows the rules reads a relation off the picture without a doubt. Beside each other: the two boxes are at least
 two pixels apart in the direction that is named, and the centres lie within 27 degrees of it; what lies diagonally
-isn't drawn. In front and behind: about two fifths of the figure (25 to 60 percent) are where the other shape is; with a
-quarter, what tells front from behind would be some ten pixels. All other pairs of boxes are two pixels apart as well.
+isn't drawn. In front and behind: about three tenths of the figure (15 to 50 percent) are where the other shape is. With
+less, what tells front from behind is some ten pixels; with more, too little of what is behind is left to be named. All other pairs of boxes are two pixels apart as well.
 Lengths are eighths of a pixel.
 """
 
@@ -24,7 +24,7 @@ STEP = 2  # by which sizes differ
 GAP = 2 * UNIT
 EDGE = UNIT  # that is left free all around
 TRIES = 24  # to find room for a scene
-HIDDEN = (32, 46)  # percent of the figure that overlap, at the usual sizes
+HIDDEN = (24, 36)  # percent of the figure that overlap, at the usual sizes
 # where the other thing is, seen from the figure: down, across
 AWAY: dict[Relation, tuple[int, int]] = {"above": (1, 0), "below": (-1, 0), "left": (0, 1), "right": (0, -1)}
 
