@@ -20,6 +20,7 @@ TABLES: dict[str, str | None] = {
     "training": "multi30k",
     "gpt": "shakespeare",
     "scan": None,
+    "pixels": None,
     "memory": None,
     "windows": None,
     "busy": "multi30k",

@@ -12,6 +12,9 @@ import torch
 from bench.harness import Missing, serve
 from bench.sides.ours import behave
 from bench.sides.work import gauge, rate
+from regard.core.grid import Grid
+from regard.core.mixer import MixerSpec
+from regard.core.state import State
 from regard.core.view import View
 from regard.host.machine import keep_memory
 from regard.mixers.attention import Attention
@@ -76,6 +79,33 @@ def scan(settings: Mapping[str, Any]) -> Callable[[], float]:
     return rate(learn, settings)
 
 
+def paint(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """Pictures a second through a mixer of planes: whole, or pixel by pixel."""
+    torch.set_num_threads(settings["threads"])
+    torch.manual_seed(1)
+    keep_memory()
+    grid = Grid(settings["side"], settings["side"])
+    mixer = MixerSpec.parse({"kind": settings["kind"]}).build(settings["width"]).eval()
+    x = torch.randn(settings["batch"], settings["side"] ** 2, settings["width"])
+
+    def look(part: torch.Tensor, state: State | None = None) -> View:
+        view = View.of(part, state=state)
+        view.grid = grid
+        return view
+
+    @torch.no_grad()
+    def see() -> int:
+        if settings["whole"]:
+            mixer(x, look(x))
+        else:
+            state = mixer.start(len(x), look(x[:, :0]))
+            for at in x.split(1, 1):
+                mixer(at, look(at, state), state)
+        return len(x)
+
+    return rate(see, settings)
+
+
 def remember(settings: Mapping[str, Any]) -> Callable[[], float]:
     """Megabytes at most that attention takes, forward and backward, above what it is given."""
     torch.set_num_threads(settings["threads"])
@@ -93,4 +123,4 @@ def slide(settings: Mapping[str, Any]) -> Callable[[], float]:
 
 
 if __name__ == "__main__":
-    serve({"train": train, "scan": scan, "remember": remember, "slide": slide}, "torch")
+    serve({"train": train, "scan": scan, "paint": paint, "remember": remember, "slide": slide}, "torch")

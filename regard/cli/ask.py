@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.arguments import JSON, RUN, hint, verb
+from regard.cli.arguments import JSON, PRECISION, RUN, hint, verb
 from regard.cli.help import may_color
 from regard.cli.inspect import ENDINGS
 from regard.cli.texts import FILE, GivenText, Manner, answer_texts, choose_source
@@ -40,6 +40,7 @@ def ask(
         Path | None,
         typer.Option(metavar="FILE", help="Write what one question looked at: .html (the viewer), .json, .npz, …"),
     ] = None,
+    precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
     """Ask a question about a table: regard ask RUN table.csv "greater 50 A sum B".
@@ -56,7 +57,8 @@ def ask(
     from regard.runs.load import load_as
     from regard.tasks.programmer import Programmer
 
-    programmer = load_as(run, Programmer, "only one that learned from questions about tables answers them")
+    wants = "only one that learned from questions about tables answers them"
+    programmer = load_as(run, Programmer, wants, precision)
     if out is not None:
         print(programmer.look(((questions or [""])[0], table)).save(out))
         if out.suffix.lower() == ".html":

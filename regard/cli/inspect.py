@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.arguments import JSON, RUN, hint, verb
+from regard.cli.arguments import JSON, PRECISION, RUN, hint, verb
 from regard.cli.help import may_color
 from regard.cli.pictures import FIT, choose_fit
 from regard.cli.texts import FILE, TEXTS, GivenText, Manner, TextSource, answer_texts, choose_source
@@ -92,6 +92,7 @@ def inspect(
     best: Annotated[int, typer.Option(metavar="N", help="The number of likeliest answers at each position.")] = 5,
     analysis: ANALYSIS = None,
     out: OUT = None,
+    precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
     """Look inside a model while it reads a text or a picture: attention of any layer and head, and predictions.
@@ -118,7 +119,7 @@ def inspect(
     from regard.decode.pipeline import PicturePipeline
     from regard.runs.load import load
 
-    pipeline = load(run)
+    pipeline = load(run, precision=precision)
     check_reading(pipeline, run, image, typed)
     if way is not None:
         assert isinstance(pipeline, PicturePipeline)

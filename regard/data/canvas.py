@@ -52,11 +52,13 @@ class Canvas:
         """Pictures (rows, height, width, channels) as a model reads them: (rows, channels, height, width), floats."""
         if pictures.shape[1:] != self.shape or pictures.dtype != np.dtype(self.dtype):
             raise DataError(f"pictures are {describe(pictures)}, and the model reads {self.dtype} {self.shape}")
-        # a copy, since what comes from a mapped file can't be written
-        x = torch.from_numpy(np.ascontiguousarray(pictures.transpose(0, 3, 1, 2))).to(torch.float32, copy=True)
-        mean, spread = (torch.tensor(part).view(-1, 1, 1) for part in (self.mean, self.spread))
-        scale = 255.0 if self.dtype == "uint8" else 1.0
-        return x.sub_(mean * scale).div_(spread * scale)
+        # By NumPy, since a thread that runs ahead of the model asks for it. Torch would keep a second team of OpenMP's
+        # threads for that one, and then waiting threads no longer spin: a captioner's step takes a quarter more time.
+        x = np.ascontiguousarray(pictures.transpose(0, 3, 1, 2)).astype(np.float32)
+        scale = np.float32(255 if self.dtype == "uint8" else 1)
+        mean, spread = (np.array(part, np.float32).reshape(-1, 1, 1) * scale for part in (self.mean, self.spread))
+        np.subtract(x, mean, out=x)
+        return torch.from_numpy(np.divide(x, spread, out=x))
 
     def light_as(self, other: Canvas) -> Canvas:
         """This size with the mean and spread that a model has learned with, if it reads such channels."""

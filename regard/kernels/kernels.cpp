@@ -344,28 +344,49 @@ AVX2 float add_up(__m256 v) {
   return _mm_cvtss_f32(_mm_add_ss(sum, _mm_movehdup_ps(sum)));
 }
 
+AVX2 float find_largest(__m256 v) {
+  __m128 most = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  most = _mm_max_ps(most, _mm_movehl_ps(most, most));
+  return _mm_cvtss_f32(_mm_max_ss(most, _mm_movehdup_ps(most)));
+}
+
 AVX2 float weigh_avx2(float* scores, int64_t count) {
-  float top = -INFINITY, total = 0.0f;
-  for (int64_t t = 0; t < count; ++t) top = scores[t] > top ? scores[t] : top;
-  if (top == -INFINITY) return blank(scores, count);
-  const __m256 most = _mm256_set1_ps(top), least = _mm256_set1_ps(-87.0f);
-  for (int64_t t = 0; t < count; t += 8) {
-    const __m256 given = _mm256_sub_ps(_mm256_loadu_ps(scores + t), most);
+  __m256 most = _mm256_set1_ps(-INFINITY);
+  int64_t t = 0;
+  for (; t + 8 <= count; t += 8) most = _mm256_max_ps(_mm256_loadu_ps(scores + t), most);  // what is no number is passed
+  float largest = find_largest(most);
+  for (; t < count; ++t) largest = scores[t] > largest ? scores[t] : largest;
+  if (largest == -INFINITY) return blank(scores, count);
+  const __m256 top = _mm256_set1_ps(largest), least = _mm256_set1_ps(-87.0f);
+  __m256 sum = _mm256_setzero_ps();
+  float total = 0.0f;
+  for (t = 0; t < count; t += 8) {
+    const __m256 given = _mm256_sub_ps(_mm256_loadu_ps(scores + t), top);
     __m256 x = given;
     EXPONENTIAL(__m256, x, _mm256_set1_ps, _mm256_mul_ps, ROUND_256, _mm256_fnmadd_ps, _mm256_fmadd_ps,
                 _mm256_cvtps_epi32, _mm256_add_epi32, _mm256_slli_epi32, _mm256_castps_si256, _mm256_castsi256_ps)
     x = _mm256_and_ps(x, _mm256_cmp_ps(given, least, _CMP_NLT_UQ));
     x = _mm256_blendv_ps(x, given, _mm256_cmp_ps(given, given, _CMP_UNORD_Q));
     _mm256_storeu_ps(scores + t, x);
+    if (t + 8 <= count)
+      sum = _mm256_add_ps(sum, x);
+    else  // what stands behind the last score counts for nothing
+      for (int64_t i = t; i < count; ++i) total += scores[i];
   }
-  for (int64_t t = 0; t < count; ++t) total += scores[t];
-  return total;
+  return total + add_up(sum);
 }
 
 AVX2 float total_avx2(const float* x, int64_t count) {
-  float largest = -INFINITY;
-  bool odd = false;
-  for (int64_t i = 0; i < count; ++i) {
+  __m256 most = _mm256_set1_ps(-INFINITY), strange = _mm256_setzero_ps();
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m256 v = _mm256_loadu_ps(x + i);
+    strange = _mm256_or_ps(strange, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    most = _mm256_max_ps(v, most);
+  }
+  float largest = find_largest(most);
+  bool odd = _mm256_movemask_ps(strange) != 0;
+  for (; i < count; ++i) {
     odd = odd || std::isnan(x[i]);
     largest = x[i] > largest ? x[i] : largest;
   }
@@ -373,8 +394,7 @@ AVX2 float total_avx2(const float* x, int64_t count) {
   if (std::isinf(largest)) return largest;
   const __m256 top = _mm256_set1_ps(largest), least = _mm256_set1_ps(-87.0f);
   __m256 total = _mm256_setzero_ps();
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
+  for (i = 0; i + 8 <= count; i += 8) {
     const __m256 given = _mm256_sub_ps(_mm256_loadu_ps(x + i), top);
     __m256 v = given;
     EXPONENTIAL(__m256, v, _mm256_set1_ps, _mm256_mul_ps, ROUND_256, _mm256_fnmadd_ps, _mm256_fmadd_ps,
@@ -384,6 +404,23 @@ AVX2 float total_avx2(const float* x, int64_t count) {
   float sum = add_up(total);
   for (; i < count; ++i) sum += std::exp(x[i] - largest);
   return largest + std::log(sum);
+}
+
+// The weighted sum of the values, BLOCKS registers of it at once: several sums, or each would wait for the last product.
+template <int BLOCKS>
+AVX2 void gather_avx2(const Heads& all, const float* scores, const float* values, int64_t row, const int64_t* from,
+                      float share, float* out) {
+  __m256 sum[BLOCKS];
+#pragma GCC unroll 4
+  for (int b = 0; b < BLOCKS; ++b) sum[b] = _mm256_setzero_ps();
+  for (int64_t t = 0; t < all.keys; ++t) {
+    const __m256 weight = _mm256_set1_ps(scores[t]);
+    const float* near = values + (from ? from[t] : row) * all.value_row + t * all.value_step;
+#pragma GCC unroll 4
+    for (int b = 0; b < BLOCKS; ++b) sum[b] = _mm256_fmadd_ps(weight, _mm256_loadu_ps(near + b * 8), sum[b]);
+  }
+#pragma GCC unroll 4
+  for (int b = 0; b < BLOCKS; ++b) _mm256_storeu_ps(out + b * 8, _mm256_mul_ps(sum[b], _mm256_set1_ps(share)));
 }
 
 AVX2 void look_avx2(const Heads& all, int64_t row, int64_t head, float* scores) {
@@ -396,22 +433,22 @@ AVX2 void look_avx2(const Heads& all, int64_t row, int64_t head, float* scores) 
     const bool* allowed = all.allowed ? all.allowed + row * all.allowed_row + at * all.allowed_query : nullptr;
     for (int64_t t = 0; t < all.keys; ++t) {
       const float* near = keys + (from ? from[t] : row) * all.key_row + t * all.key_step;
-      __m256 sum = _mm256_setzero_ps();
-      for (int64_t d = 0; d < all.size; d += 8)
+      __m256 sum = _mm256_setzero_ps(), other = _mm256_setzero_ps();
+      int64_t d = 0;
+      for (; d + 16 <= all.size; d += 16) {
         sum = _mm256_fmadd_ps(_mm256_loadu_ps(query + d), _mm256_loadu_ps(near + d), sum);
+        other = _mm256_fmadd_ps(_mm256_loadu_ps(query + d + 8), _mm256_loadu_ps(near + d + 8), other);
+      }
+      if (d < all.size) sum = _mm256_fmadd_ps(_mm256_loadu_ps(query + d), _mm256_loadu_ps(near + d), sum);
+      sum = _mm256_add_ps(sum, other);
       scores[t] = allowed && !allowed[t * all.allowed_key] ? -INFINITY : add_up(sum) * all.scale;
     }
     const float total = weigh_avx2(scores, all.keys);
     float* out = all.out + ((row * all.queries + at) * all.heads + head) * all.size;
-    const __m256 share = _mm256_set1_ps(1.0f / total);
-    for (int64_t d = 0; d < all.size; d += 8) {
-      __m256 sum = _mm256_setzero_ps();
-      for (int64_t t = 0; t < all.keys; ++t)
-        sum = _mm256_fmadd_ps(_mm256_set1_ps(scores[t]),
-                              _mm256_loadu_ps(values + (from ? from[t] : row) * all.value_row + t * all.value_step + d),
-                              sum);
-      _mm256_storeu_ps(out + d, _mm256_mul_ps(sum, share));
-    }
+    int64_t d = 0;
+    for (; d + 32 <= all.size; d += 32) gather_avx2<4>(all, scores, values + d, row, from, 1.0f / total, out + d);
+    for (; d + 16 <= all.size; d += 16) gather_avx2<2>(all, scores, values + d, row, from, 1.0f / total, out + d);
+    for (; d < all.size; d += 8) gather_avx2<1>(all, scores, values + d, row, from, 1.0f / total, out + d);
   }
 }
 

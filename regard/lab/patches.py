@@ -95,9 +95,8 @@ class WordPatches(Experiment):
 def describe_run(planned: int, test: int, steps: int, every: int) -> dict[str, Any]:
     """A small captioner, with a checkpoint every so many steps.
 
-    Rate, rows and warm-up are those of recipes/scenes-captions.yaml. One other setting was tried, on validation
-    pictures: one or two shapes, 32 rows and a warm-up of 50 steps. There attention stayed on the paper, at 0.06 times
-    uniform after 700 steps; which of the three does it wasn't looked into.
+    One other setting was tried, on validation pictures: one or two shapes, 32 rows and a warm-up of 50 steps. There
+    attention stayed on the paper, at 0.06 times uniform after 700 steps; which of the three does it wasn't looked into.
     """
     return {
         "task": {"kind": "captioning", "smoothing": 0.0, "validation": 1},

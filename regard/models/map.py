@@ -39,6 +39,8 @@ class MapSettings(Settings):
     but one has a quarter of the width."""
     groups: Count = 8
     """Channels of a convolution are normalised in this many groups; at 0 they aren't."""
+    normed: Literal["before", "behind"] = "before"
+    """They are normalised before the pooling, or behind it, at a quarter of the cost."""
     residuals: Count | tuple[Count, ...] = 0
     """Behind each convolution come this many pairs whose input is added to their output; or one number for each."""
     patch: Size = 8
@@ -62,6 +64,7 @@ class MapSettings(Settings):
                 stride=2 if strided else 1,
                 pool=0 if strided else 3,
                 groups=self.groups,
+                normed=self.normed,
                 residuals=self.residuals,
                 **shared,
             )

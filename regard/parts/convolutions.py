@@ -39,6 +39,8 @@ class Convolutions(Pictures):
     """Only so many layers pool, the last ones; unless given, all."""
     groups: Count = 0
     """Channels are normalised in this many groups before each ReLU (Wu & He 2018); at 0 they aren't."""
+    normed: Literal["before", "behind"] = "before"
+    """Channels are normalised before the pooling, or behind it, at a quarter of the cost."""
     residuals: Count | tuple[Count, ...] = 0
     """Behind each layer come this many pairs of convolutions whose input is added to their output (He et al. 2016); or
     one number for each layer."""
@@ -117,7 +119,7 @@ class ConvolutionalEmbedding(PictureEmbedding):
 
 
 class ConvolutionLayer(Part):
-    """pool(relu(norm(convolution))), then residual pairs."""
+    """pool(relu(norm(convolution))), or relu(norm(pool(convolution))), then residual pairs."""
 
     def __init__(self, spec: Convolutions, inputs: int, outputs: int, number: int) -> None:
         super().__init__()
@@ -125,6 +127,7 @@ class ConvolutionLayer(Part):
         kernel = spec.kernels[number]
         self.convolution = nn.Conv2d(inputs, outputs, kernel, spec.stride, kernel // 2, bias=False)
         self.norm = nn.GroupNorm(spec.groups, outputs) if spec.groups else None
+        self.behind = spec.normed == "behind"
         self.residuals = nn.ModuleList(ResidualPair(spec.groups, outputs) for _ in range(spec.pairs[number]))
 
     def reset(self) -> None:
@@ -132,10 +135,13 @@ class ConvolutionLayer(Part):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.convolution(x)
-        x = x if self.norm is None else self.norm(x)
+        if self.norm is not None and not self.behind:
+            x = self.norm(x)
         if self.pool:
             # the largest number is the same before a ReLU and after it, and what is left is a quarter
             x = F.max_pool2d(x, self.pool, HALF, self.pool // 2)
+        if self.norm is not None and self.behind:
+            x = self.norm(x)
         x = F.relu(x)
         for pair in self.residuals:
             x = pair(x)
