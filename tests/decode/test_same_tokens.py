@@ -56,9 +56,8 @@ def ask_plainly(run: Path, texts: list[str]) -> list[list[str]]:
     words += "ask = regard.load(sys.argv[1]).translate\n"
     words += "print(json.dumps([ask(text, beam=1).tokens for text in json.load(sys.stdin)]))"
     given = {**os.environ, SWITCH: "off"}
-    done = subprocess.run(
-        [sys.executable, "-c", words, str(run)], input=json.dumps(texts), env=given, capture_output=True, text=True
-    )
+    command, asked = [sys.executable, "-c", words, str(run)], json.dumps(texts)
+    done = subprocess.run(command, input=asked, env=given, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return list(json.loads(done.stdout))
 

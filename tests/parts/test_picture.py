@@ -212,19 +212,14 @@ def test_a_place_stands_in_the_middle_of_what_it_sees(settings: dict[str, Any]) 
 
 
 def test_kernels_may_differ_by_layer_and_norms_may_stand_behind_the_pooling() -> None:
-    spec = Convolutions(image=16, channels=3, layers=2, middle=8, kernel=(3, 5), groups=4, normed="behind", first=False)
-    assert spec.sides == Convolutions(image=16, channels=3, layers=2, middle=8, first=False).sides
-    torch.manual_seed(0)
-    part = spec.build(12)
-    x = torch.randn(2, 3, 16, 16)
+    more: dict[str, Any] = {"image": 16, "layers": 2, "middle": 4, "groups": 2}
+    spec = Convolutions(kernel=(3, 5), normed="behind", **more)
+    assert spec.sides == Convolutions(**more).sides
+    module, x = build(spec), torch.randn(2, 3, 16, 16)
     expected = x
-    for layer, kernel in zip(part.layers, (3, 5), strict=True):  # type: ignore[arg-type]
-        assert layer.convolution.weight.shape[2:] == (kernel, kernel)
+    for layer, kernel in zip(module.layers, (3, 5), strict=True):
         y = F.conv2d(expected, layer.convolution.weight, padding=kernel // 2)
         expected = layer.norm(F.max_pool2d(y, 3, 2, 1)).relu()
-    torch.testing.assert_close(part.read(x), expected.flatten(2).mT)  # type: ignore[operator]
-
-
-def test_as_many_kernels_as_layers() -> None:
+    torch.testing.assert_close(read(module, x), expected.flatten(2).mT)
     with pytest.raises(SpecError, match="kernel: 2 numbers, and there are 3 layers"):
-        Convolutions.parse({"kind": "convolutional", "layers": 3, "kernel": [3, 5]})
+        Convolutions(layers=3, kernel=(3, 5))

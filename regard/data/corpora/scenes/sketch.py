@@ -3,8 +3,8 @@
 Whoever knows the rules reads a relation off the picture without a doubt. Beside each other: the two boxes are at least
 two pixels apart in the direction that is named, and the centres lie within 27 degrees of it; what lies diagonally
 isn't drawn. In front and behind: about three tenths of the figure (15 to 50 percent) are where the other shape is. With
-less, what tells front from behind is some ten pixels; with more, too little of what is behind is left to be named. All other pairs of boxes are two pixels apart as well.
-Lengths are eighths of a pixel.
+less, what tells front from behind is some ten pixels; with more, too little of what is behind is left to be named. All
+other pairs of boxes are two pixels apart as well. Lengths are eighths of a pixel.
 """
 
 from __future__ import annotations
