@@ -20,7 +20,7 @@ ROUNDS = 5
 ADAMS = 0.2  # the usual root mean square of Adam's steps, in units of the rate
 
 
-class Muon(torch.optim.Optimizer):
+class OrthogonalMomentum(torch.optim.Optimizer):
     """Groups of `maps` move by Muon, the others by AdamW."""
 
     def __init__(

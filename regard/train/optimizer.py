@@ -21,8 +21,8 @@ from regard.core.model import Model
 from regard.core.spec import Positive, Rate, Spec
 from regard.core.stack import Stack
 from regard.errors import CheckpointError
-from regard.train import muon
 from regard.train.adapt import plain
+from regard.train.muon import OrthogonalMomentum
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Decay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -92,7 +92,7 @@ class Muon(OptimizerSpec):
     """This is added to AdamW's denominator."""
 
     def make(self, parameters: list[dict[str, Any]]) -> torch.optim.Optimizer:
-        return muon.Muon(parameters, self.rate, self.momentum, self.betas, self.epsilon)
+        return OrthogonalMomentum(parameters, self.rate, self.momentum, self.betas, self.epsilon)
 
 
 class SGD(OptimizerSpec):
