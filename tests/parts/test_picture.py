@@ -212,7 +212,7 @@ def test_a_place_stands_in_the_middle_of_what_it_sees(settings: dict[str, Any]) 
 
 
 def test_kernels_may_differ_by_layer_and_norms_may_stand_behind_the_pooling() -> None:
-    more: dict[str, Any] = {"image": 16, "layers": 2, "middle": 4, "groups": 2}
+    more: dict[str, Any] = {"image": 16, "layers": 2, "middle": 4, "groups": 2, "position": "none"}
     spec = Convolutions(kernel=(3, 5), normed="behind", **more)
     assert spec.sides == Convolutions(**more).sides
     module, x = build(spec), torch.randn(2, 3, 16, 16)
