@@ -120,7 +120,7 @@ def inspect(
     from regard.runs.load import load
 
     pipeline = load(run, precision=precision)
-    check_reading(pipeline, run, image, typed)
+    check_reading(pipeline, run, image)
     if way is not None:
         assert isinstance(pipeline, PicturePipeline)
         pipeline.fit = way
@@ -167,7 +167,7 @@ def check_image(image: Path, typed: list[str], files: list[Path] | None, target:
         raise SpecError("--target is for translators", '--image FILE --text "CAPTION"')
 
 
-def check_reading(pipeline: Pipeline, run: str, image: Path | None, typed: list[str]) -> None:
+def check_reading(pipeline: Pipeline, run: str, image: Path | None) -> None:
     """Insist on a picture where a model reads pictures, and on none where it reads texts."""
     if (pipeline.reads == "pictures") == (image is not None):
         return

@@ -54,6 +54,8 @@ class PictureTaskSpec(TaskSpec):
 
     def take_like(self, canvas: Canvas, fit: Fit | None) -> Self:
         """The same for pictures that come later, which must be like those that were trained on."""
+        if canvas.dtype != "uint8":  # maps: an encoder takes pictures of the size that the task names, and others none
+            return self if fit is None else self.replace(fit=fit)
         return self.replace(size=(canvas.height, canvas.width), fit=fit or self.fit, channels=canvas.channels)
 
     def columns(self, lexicon: Lexicon) -> Mapping[str, ColumnSpec]:

@@ -14,7 +14,7 @@ from regard.config import Document
 from regard.core.model import Model
 from regard.core.spec import Spec
 from regard.data.batches import BatchSpec
-from regard.data.canvas import Picture
+from regard.data.canvas import Canvas, Picture
 from regard.data.corpus import CorpusSpec, Generated, Split
 from regard.data.encoders.encoder import EncoderSpec
 from regard.data.preparation import prepare
@@ -280,3 +280,10 @@ def test_what_cannot_caption_is_refused_by_name(tmp_path: Path) -> None:
         CaptioningTaskSpec.parse({"augment": [{"kind": "either", "of": ["flip", "repeat"]}]})
     with pytest.raises(SpecError, match="reads colours"):
         CaptioningTaskSpec(encoder="halving", channels=1)
+
+
+def test_pictures_that_come_later_are_like_those_of_training_and_maps_stay_maps() -> None:
+    bytes_, maps = (Canvas(8, 6, n, kind, (0.0,) * n, (1.0,) * n) for n, kind in ((3, "uint8"), (40, "float32")))  # type: ignore[arg-type]
+    taken = CaptioningTaskSpec().take_like(bytes_, "pad")
+    assert (taken.size, taken.fit, taken.channels) == ((8, 6), "pad", 3)
+    assert CaptioningTaskSpec().take_like(maps, None) == CaptioningTaskSpec()
