@@ -85,7 +85,7 @@ def paint(settings: Mapping[str, Any]) -> Callable[[], float]:
     torch.manual_seed(1)
     keep_memory()
     grid = Grid(settings["side"], settings["side"])
-    mixer = MixerSpec.parse({"kind": settings["kind"]}).build(settings["width"]).eval()
+    mixer = MixerSpec.parse({"kind": settings["kind"]}).lie_on(grid).build(settings["width"]).eval()
     x = torch.randn(settings["batch"], settings["side"] ** 2, settings["width"])
 
     def look(part: torch.Tensor, state: State | None = None) -> View:
