@@ -1,4 +1,4 @@
-"""A table of weights as a small map of shades, for a terminal."""
+"""A table of weights as a small map of shades, and a picture in colours, for a terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.data.canvas import Picture
 from regard.lens.grid import FLOORS, LEVELS
+
+CUBE, LEVEL = 16, 5  # terminals share a cube of 6 × 6 × 6 colours, which begins at number 16
 
 
 def draw_small(table: Tensor, color: bool, largest: float | None = None) -> list[str]:
@@ -25,3 +28,18 @@ def draw_small(table: Tensor, color: bool, largest: float | None = None) -> list
         else:
             lines.append("".join(LEVELS[max(up, down)][1] for up, down in cells))
     return lines
+
+
+def draw_picture(picture: Picture, across: int) -> list[str]:
+    """A picture of so many columns, two rows a line, in half blocks of the colours that all terminals have."""
+    height, width, channels = picture.shape
+    down = max(2, 2 * round(height * across / width / 2))
+    planes = torch.from_numpy(picture).permute(2, 0, 1).float()
+    # an enlarged pixel stays one, a shrunken picture is a mean of its pixels
+    small = F.adaptive_avg_pool2d(planes, (down, across)) / 255  # (channels, rows, columns)
+    red, green, blue = (small * LEVEL).round().int().expand(3, -1, -1) if channels == 1 else (small * LEVEL).round().int()
+    numbers = (CUBE + 36 * red + 6 * green + blue).tolist()
+    return [
+        "".join(f"\x1b[38;5;{up};48;5;{low}m▀" for up, low in zip(upper, lower, strict=True)) + "\x1b[0m"
+        for upper, lower in zip(numbers[::2], numbers[1::2], strict=True)
+    ]

@@ -15,13 +15,14 @@ from regard.lens.addresses import draw_addresses, looks_at_slots
 from regard.lens.choice import choose_weights, main_maps
 from regard.lens.grid import grid, labels
 from regard.lens.look import Look
-from regard.lens.places import Lit, light_places
-from regard.lens.shades import draw_small
+from regard.lens.places import Lit, light_picture, light_places
+from regard.lens.shades import draw_picture, draw_small
 from regard.lens.steps import count_steps
 
 SMALL = 16  # rows and columns of a small map at the most
 SHARE = 100  # of a probability
-LEAST = 12  # columns of a small picture; one of fewer places is drawn larger
+LEAST = 12  # columns of a small map of places; one of fewer is drawn larger
+PICTURE = 24  # columns of a picture in colours
 
 
 def draw_grid(look: Look, head: str = "mean", *, color: bool, width: int = 80) -> str:
@@ -32,22 +33,32 @@ def draw_grid(look: Look, head: str = "mean", *, color: bool, width: int = 80) -
         return draw_addresses(look, head, color=color, width=width)
     chosen = choose_weights(look, head)
     if (lit := light_places(look, chosen.place, chosen.weights)) is not None:
-        return "\n".join([chosen.title, *draw_lit(lit, color, width)])
+        return "\n".join([chosen.title, *draw_lit(look, lit, color, width)])
     queries, keys = chosen.weights.shape
     columns, rows = look.label(chosen.place.columns, keys), look.label(chosen.place.rows, queries)
     return grid(columns, rows, chosen.weights.tolist(), color=color, title=chosen.title, width=width)
 
 
-def draw_lit(lit: Lit, color: bool, width: int) -> list[str]:
-    """The places of a picture for each that looks, its label above, as many side by side as there is room for."""
-    times = max(1, LEAST // lit.maps.shape[2])
-    maps = lit.maps.repeat_interleave(times, 1).repeat_interleave(times, 2)
-    across, lines = maps.shape[2], list[str]()
-    many = max(1, (width + 2) // (across + 2))
-    for first in range(0, len(maps), many):
-        names = [_fit(label, across) for label in labels(lit.labels[first : first + many])]
-        drawn = [draw_small(table, color) for table in maps[first : first + many]]
-        lines += ["  ".join(names).rstrip(), *("  ".join(parts) for parts in zip(*drawn, strict=True)), ""]
+def draw_lit(look: Look, lit: Lit, color: bool, width: int) -> list[str]:
+    """The picture as each that looks lights it, its label above, as many side by side as there is room for.
+
+    Without colours it is the weights of the places alone.
+    """
+    pictured = look.reading.pictured
+    if color and pictured is not None and pictured.picture.shape[2] in (1, 3):
+        across = min(PICTURE, width)
+        seen = [pictured.picture, *(light_picture(pictured.picture, places, pictured.grid) for places in lit.maps)]
+        names, drawn = ["", *lit.labels], [draw_picture(picture, across) for picture in seen]
+    else:
+        times = max(1, LEAST // lit.maps.shape[2])
+        maps = lit.maps.repeat_interleave(times, 1).repeat_interleave(times, 2)
+        across, names = maps.shape[2], lit.labels
+        drawn = [draw_small(table, color) for table in maps]
+    lines, many = list[str](), max(1, (width + 2) // (across + 2))
+    for first in range(0, len(drawn), many):
+        titles = [_fit(label, across) for label in labels(names[first : first + many])]
+        rows = zip(*drawn[first : first + many], strict=True)
+        lines += ["  ".join(titles).rstrip(), *("  ".join(parts) for parts in rows), ""]
     return lines[:-1]
 
 
