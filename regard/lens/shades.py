@@ -32,12 +32,12 @@ def draw_small(table: Tensor, color: bool, largest: float | None = None) -> list
 
 def draw_picture(picture: Picture, across: int) -> list[str]:
     """A picture of so many columns, two rows a line, in half blocks of the colours that all terminals have."""
-    height, width, channels = picture.shape
+    height, width, _ = picture.shape
     down = max(2, 2 * round(height * across / width / 2))
     planes = torch.from_numpy(picture).permute(2, 0, 1).float()
     # an enlarged pixel stays one, a shrunken picture is a mean of its pixels
     small = F.adaptive_avg_pool2d(planes, (down, across)) / 255  # (channels, rows, columns)
-    red, green, blue = (small * LEVEL).round().int().expand(3, -1, -1) if channels == 1 else (small * LEVEL).round().int()
+    red, green, blue = (small * LEVEL).round().int().expand(3, -1, -1)  # grey is all three
     numbers = (CUBE + 36 * red + 6 * green + blue).tolist()
     return [
         "".join(f"\x1b[38;5;{up};48;5;{low}m▀" for up, low in zip(upper, lower, strict=True)) + "\x1b[0m"

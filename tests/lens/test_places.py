@@ -114,6 +114,19 @@ def test_a_terminal_draws_the_places_of_each_word() -> None:
     assert narrow[1].split() == ["a", "red"]
 
 
+def test_a_terminal_with_colours_shows_the_picture_itself() -> None:
+    lines = draw_grid(caption(), color=True, width=80).splitlines()
+    assert lines[1].split() == ["a", "red"]  # the picture itself comes first, and has no name
+    first = [line.split("\x1b[0m")[0] for line in lines[2:10]]  # 24 columns of 36, so 16 rows of 24 in 8 lines
+    assert all(part.count("▀") == 24 for part in first)
+    white, red = "38;5;231;48;5;231m", "38;5;167;48;5;167m"  # (230, 230, 230) and (200, 30, 30) in the cube of colours
+    assert first[0].count(white) == 24
+    assert first[3].count(red) == 8  # twelve of its 36 pixels
+    others = [line.split("\x1b[0m")[1] for line in lines[2:10]]
+    assert any(red not in part for part in others[2:6])  # where a word doesn't look, it is darker
+    assert "\x1b" not in draw_grid(caption(), color=False, width=80)
+
+
 def test_a_file_has_the_picture_and_one_for_each_word(tmp_path: Path) -> None:
     look = caption()
     look.save(tmp_path / "look.png")
