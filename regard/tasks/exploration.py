@@ -23,14 +23,15 @@ NEAR = 1e-3  # a number this near to the answer is right, while one learns
 LEAST = 1e-9  # of a probability
 
 
-def explore(seen: Mapping[str, Tensor], batch: QuestionBatch, tries: int, chance: float) -> Tensor:
+def explore(seen: Mapping[str, Tensor], batch: QuestionBatch, tries: int, chance: float, wild: float = 0.0) -> Tensor:
     """What the right ones among the programs that are drawn cost, by question: −log of their probability, (batch,).
 
-    `seen`: what the head reported, with gradients; `chance`: how often a choice is drawn evenly, whatever is favoured.
+    `seen`: what the head reported, with gradients; `chance`: how often a choice is drawn evenly, whatever is favoured;
+    `wild`: how many of the programs have all of their choices drawn so.
     """
     operations = seen["head.operation_weights"].squeeze(1)  # (batch, steps, operations)
     columns, pivots = seen["head.column_weights"].squeeze(1), seen["head.pivot_weights"].squeeze(1)
-    drawn = [draw(weights, tries, chance) for weights in (operations, columns, pivots)]
+    drawn = [draw(weights, tries, chance, round(wild * tries)) for weights in (operations, columns, pivots)]
     with torch.no_grad():
         given = TableQuestion.read(batch.inputs.extras, "head").repeat(tries)
         called, chosen, compared = (
@@ -48,13 +49,14 @@ def explore(seen: Mapping[str, Tensor], batch: QuestionBatch, tries: int, chance
     return -(logs * right).sum(1) / right.sum(1).clamp(min=1.0)
 
 
-def draw(weights: Tensor, tries: int, chance: float) -> Tensor:
-    """Choices by their weights, (batch, choices, options): (batch, tries, choices)."""
+def draw(weights: Tensor, tries: int, chance: float, wild: int = 0) -> Tensor:
+    """Choices by their weights, (batch, choices, options): (batch, tries, choices); the last `wild` of them evenly."""
     weights = weights.detach()
     there = (weights > 0).to(weights.dtype) + LEAST
-    mixed = (1 - chance) * weights + chance * there / there.sum(-1, keepdim=True)
-    found = torch.multinomial(mixed.flatten(0, 1), tries, replacement=True)
-    return found.unflatten(0, weights.shape[:2]).transpose(1, 2)
+    even = there / there.sum(-1, keepdim=True)
+    sources = (((1 - chance) * weights + chance * even, tries - wild), (even, wild))
+    drawn = [torch.multinomial(source.flatten(0, 1), count, True) for source, count in sources if count]
+    return torch.cat(drawn, -1).unflatten(0, weights.shape[:2]).transpose(1, 2)
 
 
 def check_answers(answers: Tensor, last: Tensor, batch: QuestionBatch, tries: int) -> Tensor:

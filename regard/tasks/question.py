@@ -62,11 +62,14 @@ class QuestionTaskSpec(TaskSpec):
     lookup: Positive = 1.0
     """The weight of the log loss of cells that are looked up beside that of numbers."""
 
-    tries: Count = 16
+    tries: Count = 32
     """This many hard programs are drawn for each question while training, and those that answer right are made
     likelier; 0: none, as in the paper."""
     chance: Rate = 0.2
     """A choice of such a program is drawn evenly this often, whatever the model favours."""
+    wild: Rate = 0.25
+    """This share of the programs is drawn evenly as a whole, whatever the model favours: `sum A` is so near to what
+    `sum A difference count` asks for that changing one choice or two of it finds nothing better."""
 
     def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "question")
@@ -157,7 +160,10 @@ class QuestionTask(Task[QuestionBatch]):
         cells = answers[:, 1:].view_as(chosen).clamp(SURE, 1 - SURE)
         costs = F.binary_cross_entropy(cells, chosen, reduction="none") * real
         total = (numbers * ~looked + self.spec.lookup * costs.sum((1, 2)) / real.sum((1, 2))).sum()
-        return total + explore(seen, batch, self.spec.tries, self.spec.chance).sum() if self.spec.tries else total
+        return total + self._explore(seen, batch).sum() if self.spec.tries else total
+
+    def _explore(self, seen: Record, batch: QuestionBatch) -> Tensor:
+        return explore(seen, batch, self.spec.tries, self.spec.chance, self.spec.wild)
 
     def _compress(self, numbers: Tensor) -> Tensor:
         return numbers if self.spec.compress is None else torch.asinh(numbers / self.spec.compress)

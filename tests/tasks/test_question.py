@@ -121,6 +121,9 @@ def test_choices_are_drawn_by_their_weights() -> None:
     drawn = draw(weights, 4000, 0.0)[0, :, 0]
     shares = torch.bincount(drawn, minlength=3) / 4000
     torch.testing.assert_close(shares, weights[0, 0], atol=0.03, rtol=0)
+    wild = draw(weights, 4000, 0.0, wild=4000)[0, :, 0]
+    even = torch.bincount(wild, minlength=3) / 4000  # what can't be chosen isn't drawn
+    torch.testing.assert_close(even, torch.tensor([0.5, 0.5, 0.0]), atol=0.03, rtol=0)
 
 
 def test_an_answer_of_the_wrong_kind_is_wrong() -> None:
