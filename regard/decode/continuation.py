@@ -94,9 +94,14 @@ class PromptBatch(Request):
         self.written: list[list[int]] = [[] for _ in range(count)]
 
     def start(self, scorer: Scorer, written: Tensor) -> Beginning:
-        """All of the prompts but the last real token of each, which is what the first choice follows from."""
+        """Prompts of one length as they are; of others all but each last real token, which the first choice follows.
+
+        Rows that have read equally many tokens are never told apart later, so their steps take the quickest way.
+        """
         count, time = self.prompts.shape
         state = self.model.start(count, room=time + self.maximum)
+        if self.padding.whole:
+            return Beginning(state, self.prompts)
         places = self.padding.valid.long().cumsum(1)  # 1, 2, … over the real tokens of a row
         last = places.argmax(1, keepdim=True)
         before = self.padding.valid & (places < places[:, -1:])
