@@ -39,10 +39,10 @@ class Bar:
         return None if mine is None or not other else mine / other
 
     def holds(self, figures: Figures, better: Better) -> bool:
-        """Whether the promise is kept; one that couldn't be measured isn't broken."""
+        """Whether the promise is kept: one about a system that isn't there can't be broken, but ours must be there."""
         found = self.ratio(figures, better)
         if found is None:
-            return True
+            return choose_best(figures, self.ours, better) is not None
         return (self.least is None or found >= self.least) and (self.most is None or found <= self.most)
 
     def tell(self, figures: Figures, better: Better) -> str:
@@ -52,7 +52,7 @@ class Bar:
         wanted = ", ".join(f"{sign} {limit:g}" for sign, limit in limits if limit is not None)
         told = f" ({wanted})" if wanted else ""
         if found is None:
-            return f"–{told}"
+            return f"–{told}{'' if self.holds(figures, better) else ' ✗'}"
         return f"{found:.2f}{told}{'' if self.holds(figures, better) else ' ✗'}"
 
 

@@ -31,6 +31,7 @@ def test_a_missing_side_has_no_part_in_a_ratio() -> None:
     nobody: dict[str, float | str] = {"ours": 100.0, "one": "it doesn't build", "other": "nor this"}
     assert BAR.ratio(nobody, "more") is None
     assert BAR.holds(nobody, "more")
+    assert not BAR.holds({**nobody, **dict.fromkeys(BAR.ours, "too few steps")}, "more")  # ours must be there
     assert BAR.tell(nobody, "more") == "– (≥ 1.2)"
     assert choose_best(nobody, ("one", "other"), "less") is None
 

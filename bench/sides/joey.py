@@ -37,7 +37,11 @@ def describe_run(settings: Mapping[str, Any], place: Path) -> dict[str, Any]:
     training = {
         **{"optimizer": "adamw", "learning_rate": 0.001, "batch_type": "token", "batch_size": settings["tokens"]},
         **{"loss": "crossentropy", "label_smoothing": 0.1, "clip_grad_norm": 1.0, "epochs": 1000},
-        **{"updates": settings["updates"], "logging_freq": settings["every"], "validation_freq": 10**9},
+        **{
+            "updates": settings["updates"],
+            "logging_freq": settings["every"],
+            "validation_freq": 10**6 * settings["every"],
+        },
         **{"overwrite": True, "shuffle": True, "early_stopping_metric": "loss"},
         # its plateau passes a word that torch no longer knows, and it insists on a schedule
         **{"scheduling": "warmupinversesquareroot", "learning_rate_warmup": 100, "learning_rate_peak": 0.001},
