@@ -20,7 +20,7 @@ from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
 from regard.core.probe import Record
-from regard.core.spec import Count, Positive, Rate
+from regard.core.spec import Positive
 from regard.data.batches import BatchSpec
 from regard.data.column import ColumnSpec
 from regard.data.lexicon import Lexicon
@@ -61,15 +61,18 @@ class QuestionTaskSpec(TaskSpec):
     large; none: as they are everywhere, as in the paper."""
     lookup: Positive = 1.0
     """The weight of the log loss of cells that are looked up beside that of numbers."""
+    trials: bool = True
+    """Every short program is tried for each question while training, and those that answer right are made likelier;
+    false: soft programs alone, as in the paper."""
 
-    tries: Count = 32
-    """This many hard programs are drawn for each question while training, and those that answer right are made
-    likelier; 0: none, as in the paper."""
-    chance: Rate = 0.2
-    """A choice of such a program is drawn evenly this often, whatever the model favours."""
-    wild: Rate = 0.25
-    """This share of the programs is drawn evenly as a whole, whatever the model favours: `sum A` is so near to what
-    `sum A difference count` asks for that changing one choice or two of it finds nothing better."""
+    @classmethod
+    def rename(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        given = super().rename(settings)
+        if not {"tries", "chance"} <= given.keys():
+            return given
+        # runs of an earlier version drew programs by chance, and kept how
+        tried = bool(given.pop("tries"))
+        return {name: value for name, value in given.items() if name not in ("chance", "wild")} | {"trials": tried}
 
     def fit_model(self, model: ModelSpec, lexicon: Lexicon) -> ModelSpec:
         one_stack(model, "question")
@@ -151,7 +154,7 @@ class QuestionTask(Task[QuestionBatch]):
 
     def loss(self, model: Model, batch: QuestionBatch) -> Tensor:
         batch, seen = batch.to(model.device), Record(*CHOICES)
-        inputs = replace(batch.inputs, probe=seen) if self.spec.tries else batch.inputs
+        inputs = replace(batch.inputs, probe=seen) if self.spec.trials else batch.inputs
         answers: Tensor = model(inputs).float()
         looked, chosen, real = batch.looked, batch.chosen, batch.real
         found, wanted = self._compress(answers[:, 0]), self._compress(batch.numbers)
@@ -160,10 +163,7 @@ class QuestionTask(Task[QuestionBatch]):
         cells = answers[:, 1:].view_as(chosen).clamp(SURE, 1 - SURE)
         costs = F.binary_cross_entropy(cells, chosen, reduction="none") * real
         total = (numbers * ~looked + self.spec.lookup * costs.sum((1, 2)) / real.sum((1, 2))).sum()
-        return total + self._explore(seen, batch).sum() if self.spec.tries else total
-
-    def _explore(self, seen: Record, batch: QuestionBatch) -> Tensor:
-        return explore(seen, batch, self.spec.tries, self.spec.chance, self.spec.wild)
+        return total + explore(seen, batch).sum() if self.spec.trials else total
 
     def _compress(self, numbers: Tensor) -> Tensor:
         return numbers if self.spec.compress is None else torch.asinh(numbers / self.spec.compress)

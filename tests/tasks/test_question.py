@@ -1,27 +1,31 @@
-"""Questions about tables by the command line: train, go on, evaluate, ask, look; and what is drawn to be tried."""
+"""Questions about tables by the command line: train, go on, evaluate, ask, look; and what is tried."""
 
 from __future__ import annotations
 
 import json
-from itertools import islice
+import math
+from collections.abc import Mapping, Sequence
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import regard
-from regard.core.program import OPERATIONS
+from regard.core.program import OPERATIONS, Call, TableQuestion, compare_cells, run_program
 from regard.data.corpora.tables import Tables
 from regard.errors import DataError, InputError
 from regard.runs.load import load_bundle
-from regard.tasks.exploration import check_answers, draw, explore
+from regard.tasks.exploration import explore
 from regard.tasks.programmer import Programmer, read_table
-from regard.tasks.tabular import collect, encode_sample, list_texts_of, make_cutter, read_number
+from regard.tasks.question import QuestionTaskSpec
+from regard.tasks.tabular import QuestionBatch, collect, encode_sample, list_texts_of, make_cutter, read_number
 from tests.cli.test_cli import regard as call
 
 TREE: dict[str, Any] = {
-    "task": {"kind": "question", "tries": 4},
+    "task": {"kind": "question"},
     "corpus": {"kind": "tables", "columns": 2, "texts": 1, "train": 80, "validation": 8, "test": 8, "rows": [3, 6]},
     "tokenizer": {"pieces": "given"},
     "batches": {"rows": 16},
@@ -102,11 +106,17 @@ def test_programs_that_are_right_are_made_likelier() -> None:
         "head.pivot_weights": (batch.inputs.extras["places"] >= 0).float()[:, None, None].expand(-1, 1, 2, -1) / 2,
         "head.matched": torch.zeros(30, rows, columns),
     }
-    explore(seen, batch, 64, 0.2).sum().backward()
+    explore(seen, batch).sum().backward()
     assert logits.grad is not None
     for n, sample in enumerate(samples):
         if sample["question"] == "count":  # what ends a right program is pushed up, and nothing else
             assert int(logits.grad[n, 0, 3].argmin()) == OPERATIONS.index("count")
+
+
+def test_settings_of_an_earlier_version_are_read() -> None:
+    kept = {"kind": "question", "tries": 16, "chance": 0.2}
+    assert QuestionTaskSpec.model_validate(kept) == QuestionTaskSpec()
+    assert not QuestionTaskSpec.model_validate({**kept, "tries": 0}).trials
 
 
 def regard_words(samples: list[dict[str, Any]]) -> Any:
@@ -115,25 +125,69 @@ def regard_words(samples: list[dict[str, Any]]) -> Any:
     return TokenizerSpec(pieces="given").train(text for sample in samples for text in list_texts_of(sample))
 
 
-def test_choices_are_drawn_by_their_weights() -> None:
+def reaches(names: Sequence[str]) -> bool:
+    """Whether a program is one of those that are tried."""
+    asked, tests = ("sum", "count", "assign"), ("greater", "lesser", "match")
+    if names[3] == "difference":
+        return names[0] in asked[:2] and names[1] in ("reset", *tests) and names[2] in asked[:2]
+    if names[3] not in asked:
+        return False
+    joined = names[2] in ("and", "or") and names[0] != names[1] and names[0] in tests and names[1] in tests
+    return names[2] in ("reset", *tests) or joined
+
+
+def test_what_is_tried_is_what_running_every_program_finds() -> None:
+    samples = list(islice(Tables(rows=(3, 4), columns=1, texts=1, words=3).stream("questions", "train"), 40))
+    tokenizer, steps, count = regard_words(samples), 4, len(OPERATIONS)
     torch.manual_seed(0)
-    weights = torch.tensor([[[0.7, 0.3, 0.0]]])
-    drawn = draw(weights, 4000, 0.0)[0, :, 0]
-    shares = torch.bincount(drawn, minlength=3) / 4000
-    torch.testing.assert_close(shares, weights[0, 0], atol=0.03, rtol=0)
-    wild = draw(weights, 4000, 0.0, wild=4000)[0, :, 0]
-    even = torch.bincount(wild, minlength=3) / 4000  # what can't be chosen isn't drawn
-    torch.testing.assert_close(even, torch.tensor([0.5, 0.5, 0.0]), atol=0.03, rtol=0)
+    codes = [code for code in product(range(count), repeat=steps) if reaches([OPERATIONS[n] for n in code])]
+    for sample in samples:
+        batch = collect([encode_sample(sample, make_cutter(tokenizer))], tokenizer.pad)
+        given = TableQuestion.read(batch.inputs.extras, "head")
+        numbers = given.pivots.shape[1]
+        seen = {
+            "head.operation_weights": torch.rand(1, 1, steps, count).softmax(-1),
+            "head.column_weights": torch.rand(1, 1, steps, 2).softmax(-1),
+            "head.pivot_weights": torch.rand(1, 1, 2, numbers).softmax(-1),
+            "head.matched": (torch.rand(1, *batch.chosen.shape[1:]) > 0.5).float(),
+        }
+        total = 0.0
+        for places in product(range(2), repeat=steps):
+            for pivots in product(range(max(1, numbers)), repeat=2):
+                total += run_all(codes, places, pivots, seen, batch)
+        found = float(explore(seen, batch))
+        assert found == pytest.approx(-math.log(total) if total else 0.0, rel=1e-4)
 
 
-def test_an_answer_of_the_wrong_kind_is_wrong() -> None:
-    samples = [{"question": "count", "names": ["A"], "cells": ["1", "2"], "number": 0}]
-    tokenizer = regard_words(samples)
-    batch = collect([encode_sample(sample, make_cutter(tokenizer)) for sample in samples], tokenizer.pad)
-    answers = torch.zeros(1, 3)  # a number of 0, and no cell
-    for name, right in (("count", 1.0), ("assign", 0.0), ("reset", 0.0)):
-        last = torch.nn.functional.one_hot(torch.tensor([OPERATIONS.index(name)]), len(OPERATIONS)).float()
-        assert check_answers(answers, last, batch, 1).tolist() == [[right]]
+def run_all(
+    codes: Sequence[Sequence[int]],
+    places: Sequence[int],
+    pivots: Sequence[int],
+    seen: Mapping[str, torch.Tensor],
+    batch: QuestionBatch,
+) -> float:
+    """The probability of all right programs with some columns and numbers, by running each of them."""
+    many, given = len(codes), TableQuestion.read(batch.inputs.extras, "head").repeat(len(codes))
+    called = F.one_hot(torch.tensor(codes), len(OPERATIONS)).float()
+    columns = F.one_hot(torch.tensor(places), 2).float().expand(many, -1, -1)
+    numbers = given.pivots.shape[1]
+    compared = F.one_hot(torch.tensor(pivots), numbers).float() if numbers else torch.zeros(2, 0)
+    tests = compare_cells(given, compared.expand(many, -1, -1))
+    tests["match"] = seen["head.matched"].expand(many, -1, -1)
+    answers = run_program([Call(called[:, n], columns[:, n]) for n in range(4)], tests, given)
+    last = [OPERATIONS[code[3]] for code in codes]
+    looked = torch.tensor([name == "assign" for name in last])
+    if bool(batch.looked):
+        right = looked & (answers[:, 1:] == batch.chosen.flatten(1)).all(1)
+    else:
+        right = ~looked & (answers[:, 0] == batch.numbers)
+    weights = torch.ones(many)
+    for step in range(4):
+        weights = weights * seen["head.operation_weights"][0, 0, step, torch.tensor(codes)[:, step]]
+        weights = weights * seen["head.column_weights"][0, 0, step, places[step]]
+    for n in range(2 if numbers else 0):
+        weights = weights * seen["head.pivot_weights"][0, 0, n, pivots[n]]
+    return float(weights[right].sum())
 
 
 def test_tables_come_from_files_and_from_columns(tmp_path: Path) -> None:
