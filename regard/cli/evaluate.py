@@ -78,7 +78,7 @@ def evaluate(
 
 
 def show_measures(measures: dict[str, Any], as_json: bool) -> None:
-    """Measures with their intervals and signatures, then by label and by size."""
+    """Measures with their intervals and signatures, then by label, by size and by part."""
     if as_json:
         print(json.dumps(measures))
         return
@@ -92,6 +92,8 @@ def show_measures(measures: dict[str, Any], as_json: bool) -> None:
     for size, share in found.get("by_size", {}).items():
         taken = f"  {steps[size]:.2f} steps" if size in steps else ""
         print(f"size {size:>9}  {share:.1%}{taken}")
+    for part, share in found.get("by_part", {}).items():
+        print(f"part {part:>9}  {share:.1%}")
     for size, error in found.get("error_by_size", {}).items():
         print(f"size {size:>9}  {format_number(error)}")
 
