@@ -13,7 +13,10 @@ import torch
 import regard
 from regard.core.program import OPERATIONS
 from regard.data.corpora.tables import Tables
+from regard.data.lexicon import Lexicon
 from regard.errors import DataError, InputError
+from regard.models import preset
+from regard.parts.program import ProgramHead
 from regard.runs.load import load_bundle
 from regard.tasks.exploration import check_answers, draw, explore
 from regard.tasks.programmer import Programmer, read_table
@@ -134,6 +137,33 @@ def test_an_answer_of_the_wrong_kind_is_wrong() -> None:
     for name, right in (("count", 1.0), ("assign", 0.0), ("reset", 0.0)):
         last = torch.nn.functional.one_hot(torch.tensor([OPERATIONS.index(name)]), len(OPERATIONS)).float()
         assert check_answers(answers, last, batch, 1).tolist() == [[right]]
+
+
+def make_programmer(operation: str) -> Programmer:
+    """A model whose program is one call of an operation on its table's only column."""
+    tokenizer = regard_words([{"question": "greater 1 A sum", "names": ["A"], "cells": ["1"]}])
+    model = preset("neural-programmer", width=8, vocabulary=len(tokenizer), steps=1).build()
+    assert isinstance(model.head, ProgramHead)
+    with torch.no_grad():
+        model.head.operation.bias.fill_(9.0)
+        model.head.operations.weight.fill_(-1.0)
+        model.head.operations.weight[OPERATIONS.index(operation)] = 1.0
+    return Programmer(model, Lexicon((tokenizer, tokenizer)))
+
+
+def test_answers_have_all_of_their_digits() -> None:
+    summing, comparing = make_programmer("sum"), make_programmer("greater")
+    found = summing.ask("sum A", {"A": [123456789, 1, 1]})
+    assert found.text == "123456791" and str(found.program[0]) == "sum A"
+    assert summing.ask("sum A", {"A": [0.1] * 30}).text == "3"
+    step = comparing.ask("greater 16777216 A", {"A": [16777217, 16777216, 16777218]}).program[0]
+    assert (str(step), step.rows) == ("greater A 16777216", 2)
+
+
+def test_a_number_beside_the_right_one_is_wrong() -> None:
+    found = make_programmer("sum").ask("sum A", {"A": [24_000, 1]})
+    assert found.is_right({"number": 24_001}) and not found.is_right({"number": 24_000})
+    assert make_programmer("sum").ask("sum A", {"A": [0.1, 0.2]}).is_right({"number": 0.3})
 
 
 def test_tables_come_from_files_and_from_columns(tmp_path: Path) -> None:
