@@ -183,7 +183,7 @@ class Programmer(Pipeline):
         return [found[n] for n in range(len(samples))]
 
     def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
-        """The share of questions that are answered right: of all, of those whose wording is new, and by template."""
+        """The share of questions that are answered right: of all, of those unlike any of training, and by template."""
         answers = self.answer_all(samples, pulse)
         right = [float(answer.is_right(sample)) for answer, sample in zip(answers, samples, strict=True)]
         told: dict[str, Any] = {**ratio(right, [1] * len(samples)).named("exact"), "questions": len(samples)}
