@@ -40,6 +40,18 @@ def test_a_command_and_its_actions_are_a_pair(tmp_path: Path) -> None:
     assert log.faults["train"]["not a command and its actions"].places == [f"{file}:2"]
 
 
+def test_commands_that_stand_in_another_file_are_left_out_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "simple.txt").write_text(
+        "IN: jump OUT: I_JUMP\nIN: jump twice OUT: I_JUMP I_JUMP\nIN: run OUT: I_RUN\n"
+    )
+    (tmp_path / "jump.txt").write_text("IN: jump  OUT: I_JUMP\nnonsense\nIN: run OUT: I_RUN\n")
+    log = Log(policy="stop")
+    reader = Commands(path="simple.txt", without="jump.txt").under(tmp_path)
+    assert [sample["source"] for sample in reader.samples(log)] == ["jump twice"]
+    assert (log.kept, log.skipped) == (1, 0)
+    assert log.notes == [f"train: 2 commands are left out, which stand in {tmp_path / 'jump.txt'} too"]
+
+
 def test_a_question_is_read_with_the_sentences_before_it(tmp_path: Path) -> None:
     file = tmp_path / "qa1.txt"
     file.write_text(STORIES)
