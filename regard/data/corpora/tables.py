@@ -184,7 +184,7 @@ class Tables(Generated):
         wordings = list_wordings(names[: self.columns], names[self.columns :])
         trained, held = divide_wordings(wordings, self.held_out)
         new = choose_templates(wordings, self.held_templates)
-        unseen = {str(wording) for wording in wordings if wording in held or wording.template in new}
+        unseen = {str(wording) for wording in held} | {str(each) for each in wordings if each.template in new}
         # validation chooses among checkpoints, so it has no template that is to be new in the test
         asked = [wording for wording in [*trained, *held] if split == "test" or wording.template not in new]
         pool: dict[str, list[Wording]] = {}
