@@ -24,7 +24,8 @@ def evaluate(
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="A test set: test.csv, or any file to train on; or --data test.en --data test.fr. [the run's own]",
+            help="A test set: test.csv, or any file to train on; or --data test.en --data test.fr; or a corpus that is "
+            "made here, such as '{kind: copy, test_sizes: [80, 80]}'. [the run's own]",
         ),
     ] = None,
     split: Annotated[
