@@ -84,8 +84,10 @@ def ask(
 
 def tell_result(step: ProgramStep) -> str:
     """What came of a step."""
+    from regard.tasks.programmer import write_number
+
     if step.number is not None:
-        return f"{step.number:.10g}"
+        return write_number(step.number)
     return "" if step.rows is None else f"{step.rows} {'row' if step.rows == 1 else 'rows'}"
 
 

@@ -24,7 +24,8 @@ def evaluate(
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="A test set: test.csv, or any file to train on; or --data test.en --data test.fr. [the run's own]",
+            help="A test set: test.csv, or any file to train on; or --data test.en --data test.fr; or a corpus that is "
+            "made here, such as '{kind: copy, test_sizes: [80, 80]}'. [the run's own]",
         ),
     ] = None,
     split: Annotated[
@@ -78,7 +79,7 @@ def evaluate(
 
 
 def show_measures(measures: dict[str, Any], as_json: bool) -> None:
-    """Measures with their intervals and signatures, then by label and by size."""
+    """Measures with their intervals and signatures, then by label, by size and by part."""
     if as_json:
         print(json.dumps(measures))
         return
@@ -92,6 +93,8 @@ def show_measures(measures: dict[str, Any], as_json: bool) -> None:
     for size, share in found.get("by_size", {}).items():
         taken = f"  {steps[size]:.2f} steps" if size in steps else ""
         print(f"size {size:>9}  {share:.1%}{taken}")
+    for part, share in found.get("by_part", {}).items():
+        print(f"part {part:>9}  {share:.1%}")
     for size, error in found.get("error_by_size", {}).items():
         print(f"size {size:>9}  {format_number(error)}")
 

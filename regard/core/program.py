@@ -79,19 +79,35 @@ def compare_cells(given: TableQuestion, weights: Tensor) -> dict[Operation, Tens
     """
     cells, pivots = given.numbers[:, None], given.pivots[:, :, None, None]
     compared = (cells > pivots, cells < pivots)  # (batch, numbers, rows, columns) each
-    return {
-        name: torch.einsum("bn,bnrc->brc", weights[:, n], (compared[n] & given.numeric[:, None]).to(weights.dtype))
-        for n, name in enumerate(COMPARING)
-    }
+    with reckon_as(given):
+        shares = weights.to(given.numbers.dtype)
+        return {
+            name: torch.einsum("bn,bnrc->brc", shares[:, n], (compared[n] & given.numeric[:, None]).to(shares.dtype))
+            for n, name in enumerate(COMPARING)
+        }
+
+
+def reckon_as(given: TableQuestion) -> torch.autocast:
+    """Where a table is reckoned with, nothing is rounded as in the model's layers: 151 + 77 + 101 would be 328."""
+    return torch.autocast(given.numbers.device.type, enabled=False)
 
 
 def run_program(
     calls: Sequence[Call], tests: Tests, given: TableQuestion, keep: Keep = lambda _, value: value
 ) -> Tensor:
-    """Carry a program out: (batch, 1 + rows · columns), a number, and how much each cell was looked up at the end."""
-    real = given.real.to(given.numbers.dtype)
+    """Carry a program out: (batch, 1 + rows · columns), a number, and how much each cell was looked up at the end.
+
+    All of it is in the precision of the table's numbers, whatever the choices are in.
+    """
+    with reckon_as(given):
+        return _run_steps(calls, tests, given, keep)
+
+
+def _run_steps(calls: Sequence[Call], tests: Tests, given: TableQuestion, keep: Keep) -> Tensor:
+    dtype = given.numbers.dtype
+    real, tests = given.real.to(dtype), {name: test.to(dtype) for name, test in tests.items()}
     rows, scalars, looked = [real, real], [real.new_zeros(len(real), 1)] * 3, given.numbers
-    for call in calls:
+    for call in (Call(call.operations.to(dtype), call.columns.to(dtype)) for call in calls):
         last, before, columns = rows[-1], rows[-2], call.columns[:, :, None]
         looked = call.share("assign")[..., None] * last[..., None] * call.columns[:, None]
         numbers: dict[Operation, Tensor] = {

@@ -7,7 +7,8 @@ known of them; `questions` have a `question`, a table's `names` and `cells`, and
 `images` a `label` beside it, `captions` one or several `texts`; `conversations` have `messages`, `prompts` a `prompt`
 of messages, `preferences` the answers `chosen` and `rejected` beside it. Another form is another subclass of
 `FormSpec`, wherever it is defined; its fields may be arrays. A sample may say its `place`, as `file:line`, for errors
-that are found later, its `size`, for accuracy by size, and its `group`, which stays on one side of a split.
+that are found later, its `size` and the `part` of the corpus that it belongs to, for accuracy by either, and its
+`group`, which stays on one side of a split.
 """
 
 from __future__ import annotations
@@ -110,8 +111,8 @@ class FormSpec(Spec):
                 return f"it has no {name}"
             if name in sample and not field.fits(sample[name]):
                 return f"{name} is {describe(sample[name])}, and must be {field}"
-        if type(sample.get("size", 0)) is not int:
-            return "size isn't a whole number"
+        if type(sample.get("size", 0)) is not int or type(sample.get("part", "")) is not str:
+            return "size isn't a whole number, or part isn't a text"
         if len({len(sample[name]) for name in self.aligned}) > 1:
             return f"{' and '.join(self.aligned)} aren't equally long"
         return ""
@@ -139,6 +140,10 @@ class FormSpec(Spec):
         condensed = self.condense({name: sample[name] for name in self.asks or self.holds if name in sample})
         asked = list(condensed.values())
         return asked[0] if len(asked) == 1 and isinstance(asked[0], str) else json.dumps(asked, ensure_ascii=False)
+
+    def find_group(self, sample: Sample) -> str:
+        """What a sample's side of a split depends on: the group that it belongs to, or else what it asks."""
+        return str(sample["group"]) if "group" in sample else self.identify(sample)
 
     def measure_vectors(self, sample: Sample) -> tuple[int, int] | None:
         """How many numbers it has at each position, and how many answers; None: its positions are no vectors."""

@@ -55,7 +55,7 @@ def _give_back(
     spec = FormSpec.parse(form)
 
     def rank(sample: Sample) -> int:
-        return hash_text(str(sample.get("group", "")) or spec.identify(sample))
+        return hash_text(spec.find_group(sample))
 
     last = TOP
     if back.most is not None and counts[split] > back.most:
@@ -64,10 +64,16 @@ def _give_back(
         last = int(np.partition(ranks, back.most - 1)[back.most - 1])
     known = {label for sample in read_spool(folder, "train", form) for label in labels(sample)}
     alone = not counts["train"]  # there must be something to train on
+    # the others of a group would stand on both sides if one went alone
+    strange = {
+        rank(sample)
+        for sample in read_spool(folder, split, form)
+        if not all(label in known for label in labels(sample))
+    }
 
     def divide(give: Callable[[Sample], None]) -> Iterator[Sample]:
         for sample in read_spool(folder, split, form):
-            if alone or rank(sample) > last or not all(label in known for label in labels(sample)):
+            if alone or rank(sample) > last or rank(sample) in strange:
                 give(sample)
                 counts["train"] += 1
                 counts[split] -= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, ClassVar
 
 import torch
@@ -61,7 +62,7 @@ class PointSelector(Pipeline):
     def point(self, points: Places | Sequence[Places], **settings: Any) -> OrderedPoints | list[OrderedPoints]:
         """The points that a model chooses, in order, from one set of points or from each of a list of such."""
         search = self.settings(settings)
-        one = bool(points) and isinstance(points[0][0], int | float)
+        one = is_set(points)
         sets: Sequence[Places] = [points] if one else points  # type: ignore[list-item, assignment]
         check_points(sets)
         found = [best[0] for best in self.find(sets, search)]
@@ -130,10 +131,28 @@ def parse_points(text: str) -> list[list[float]]:
         raise InputError(f"{text!r} isn't a list of points", "0.1 0.2, 0.5 0.4, 0.9 0.7") from None
 
 
-def check_points(sets: Sequence[Places]) -> None:
+def is_set(points: Any) -> bool:
+    """Whether something is one set of points, and not a list of such: what it begins with has a number first."""
+    try:
+        return bool(points) and isinstance(points[0][0], Real)
+    except (TypeError, IndexError, KeyError):
+        return False
+
+
+def is_point(point: Any) -> bool:
+    """Whether something is a pair of numbers, of whatever type."""
+    try:
+        return len(point) == 2 and all(isinstance(number, Real) for number in point)
+    except TypeError:
+        return False
+
+
+def check_points(sets: Any) -> None:
     """Refuse what a model that reads points of the unit square was never shown."""
+    if not isinstance(sets, Sequence) or isinstance(sets, str):
+        raise InputError(f"points are pairs of numbers, not {sets!r}"[:200], "[[0.1, 0.2], [0.5, 0.4]]")
     for points in sets:
-        if not points or any(len(point) != 2 for point in points):
+        if not isinstance(points, Sequence) or not points or not all(map(is_point, points)):
             raise InputError(f"points are pairs of numbers, not {points!r}"[:200], "[[0.1, 0.2], [0.5, 0.4]]")
         outside = next((point for point in points if not all(0 <= number <= 1 for number in point)), None)
         if outside is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -17,7 +17,7 @@ from regard.core.packed import find_precision
 from regard.core.spec import choose_kind
 from regard.data.canvas import Canvas
 from regard.data.corpora.files import Files
-from regard.data.corpus import SPLITS, Split
+from regard.data.corpus import SPLITS, CorpusSpec, Generated, Split
 from regard.data.log import Log, Policy
 from regard.data.picture import Fit
 from regard.data.preparation import check
@@ -200,7 +200,7 @@ def read_samples(run: Run | None, task: TaskSpec, wanted: TestSet, canvas: Canva
         raise InputError(f"--fit {wanted.fit}: is for pictures, and this model learned {task.kind}", "leave --fit out")
     receipt = Receipt(task)
     try:
-        read = enumerate(_reader(run, task.form, files).read(task.form, log), 1)
+        read = enumerate(_read(run, task, files, log), 1)
         taken = (receipt.take(sample, "test", number, log) for number, sample in read)
         samples = [sample for sample in taken if sample is not None]
     except Doubt as doubt:
@@ -220,6 +220,17 @@ def spell_data(file: str, way: Mapping[str, Any]) -> str:
     """A way out of a doubt about a file, as it is typed where there is no run file to write it into."""
     told = yaml.safe_dump({"path": file, **way}, default_flow_style=True, width=2**20, sort_keys=False)
     return f"--data {quote(told.strip())}"
+
+
+def _read(run: Run | None, task: TaskSpec, files: Sequence[str], log: Log) -> Iterator[Sample]:
+    """The samples of files, or the test of a corpus that is made here, by its settings: {kind: copy, …}."""
+    told = assignments([f"data={files[0]}"])["data"] if len(files) == 1 and files[0].startswith("{") else {}
+    made = CorpusSpec.kinds.get(str(told.get("kind")))
+    if made is None or not issubclass(made, Generated):
+        return _reader(run, task.form, files).read(task.form, log)
+    corpus = made.parse(told)
+    corpus.must_give(task.form, task.kind)
+    return corpus.samples(task.form, "test", Path(), log)
 
 
 def _reader(run: Run | None, form: Form, files: Sequence[str]) -> ReaderSpec:

@@ -36,7 +36,7 @@ from regard.decode.reading import Output, Reading, Strip
 from regard.errors import InputError, SpecError
 from regard.tasks.entropy import cross_entropy
 from regard.tasks.example import Example, format_share
-from regard.tasks.measures import measure_labels
+from regard.tasks.measures import measure_labels, measure_parts
 from regard.tasks.scores import SampleScores, count_labels, divide_labels, score_labels, take_time
 from regard.tasks.significance import Statistic
 from regard.tasks.task import Pulse, Task, TaskSpec, layer_of, one_stack
@@ -348,4 +348,4 @@ class Classifier(Pipeline):
         texts = [(sample["text"], sample.get("second", "")) for sample in samples]
         gold = [numbers[sample["label"]] for sample in samples]
         guesses = [numbers[verdict.label] for verdict in self.classify_all(texts, pulse)]
-        return measure_labels(gold, guesses, self.lexicon.labels)
+        return measure_labels(gold, guesses, self.lexicon.labels) | measure_parts(samples, gold, guesses)

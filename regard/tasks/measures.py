@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
+from regard.data.sample import Sample
 from regard.errors import InputError
 
 RESAMPLES = 1000
@@ -73,6 +74,22 @@ def measure_labels(
         "labels": by_label(counts, labels),
         "confusion": {"labels": labels, "counts": counts.tolist()},
     }
+
+
+def measure_parts(samples: Sequence[Sample], gold: Sequence[int], guesses: Sequence[int]) -> dict[str, Any]:
+    """Accuracy by the part of the corpus that samples belong to, and the mean over parts, whatever their sizes.
+
+    Nothing where the samples don't say.
+    """
+    found: dict[str, list[bool]] = {}
+    for sample, wanted, guess in zip(samples, gold, guesses, strict=True):
+        if "part" in sample:
+            found.setdefault(sample["part"], []).append(wanted == guess)
+    if not found:
+        return {}
+    # qa2 stands before qa10
+    shares = {name: sum(found[name]) / len(found[name]) for name in sorted(found, key=lambda name: (len(name), name))}
+    return {"mean_of_parts": sum(shares.values()) / len(shares), "by_part": shares}
 
 
 def measure_probabilities(gold: Sequence[int], logs: Numbers, seed: int = 0) -> dict[str, float]:

@@ -28,7 +28,8 @@ from regard.tasks.tabular import NUMBER, collect, encode_sample, hide_numbers, m
 from regard.tasks.task import Pulse
 
 ROWS = 64  # questions that are answered together
-CLOSE = 1e-4  # sums are in single precision: a number this near, in proportion, is right
+CLOSE = 1e-9  # sums are in double precision: a number this near, in proportion, is right
+WHOLE = 2.0**53  # up to here, whole numbers are exact in it
 WITH_COLUMN = ("sum", "greater", "lesser", "match", "assign")
 SEEN = ("operation_weights", "column_weights", "pivot_weights", "selected", "found")
 
@@ -48,7 +49,7 @@ class ProgramStep:
     def __str__(self) -> str:
         called = [self.operation, *([self.column] if self.column else [])]
         if self.pivot is not None:
-            called.append(f"{self.pivot:g}")
+            called.append(write_number(self.pivot))
         return " ".join(called)
 
 
@@ -67,7 +68,7 @@ class TableAnswer:
     def text(self) -> str:
         """The answer as people read it."""
         if self.number is not None:
-            return f"{self.number:.10g}"
+            return write_number(self.number)
         return "no answer" if self.cells is None else ", ".join(self.cells) or "no cell"
 
     def is_right(self, sample: Sample) -> bool:
@@ -80,6 +81,12 @@ class TableAnswer:
     def as_json(self) -> dict[str, Any]:
         told = {name: value for name, value in vars(self).items() if name not in ("program", "places", "weights")}
         return told | {"program": [vars(step) for step in self.program]}
+
+
+def write_number(number: float) -> str:
+    """A number as people read it: whole ones with all digits, others without the noise of their last ones."""
+    number += 0.0  # no -0
+    return f"{number:.0f}" if number.is_integer() and abs(number) <= WHOLE else f"{number:.12g}"
 
 
 def read_table(table: GivenTable) -> tuple[list[str], list[str]]:
@@ -161,11 +168,13 @@ class Programmer(Pipeline):
         for first in range(0, len(order), ROWS):
             pulse()
             group = order[first : first + ROWS]
-            batch = collect([encode_sample(samples[n], cut) for n in group], self.lexicon.tokenizer.pad)
+            # sums that people are shown have all of their digits, and comparisons too
+            rows = [encode_sample(samples[n], cut, "float64") for n in group]
+            batch = collect(rows, self.lexicon.tokenizer.pad)
             record = Record(*(f"head.{name}" for name in SEEN))
             answers = self.model(replace(batch.inputs.to(self.model.device), probe=record))
             cells = answers[:, 1:].view(batch.chosen.shape).cpu()
-            seen = {name: record[f"head.{name}"][:, 0].float().cpu() for name in SEEN}
+            seen = {name: record[f"head.{name}"][:, 0].double().cpu() for name in SEEN}
             for place, n in enumerate(group):
                 mine = {name: value[place] for name, value in seen.items()}
                 pivots = batch.inputs.extras["pivots"][place]
@@ -174,7 +183,7 @@ class Programmer(Pipeline):
         return [found[n] for n in range(len(samples))]
 
     def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
-        """The share of questions that are answered right: of all, of those whose wording is new, and by template."""
+        """The share of questions that are answered right: of all, of those unlike any of training, and by template."""
         answers = self.answer_all(samples, pulse)
         right = [float(answer.is_right(sample)) for answer, sample in zip(answers, samples, strict=True)]
         told: dict[str, Any] = {**ratio(right, [1] * len(samples)).named("exact"), "questions": len(samples)}
@@ -192,8 +201,8 @@ class Programmer(Pipeline):
             raise InputError("a programmer is asked about a table", "regard inspect RUN QUESTION --table TABLE.csv")
         sample = self.make_sample(*text)
         tokenizer = self.lexicon.tokenizer
-        row = encode_sample(sample, make_cutter(tokenizer))
-        numbers = [f"{number:g}" for number in row["pivots"].tolist()] or ["none"]
+        row = encode_sample(sample, make_cutter(tokenizer), "float64")
+        numbers = [write_number(number) for number in row["pivots"].tolist()] or ["none"]
         steps = self.answer_all([sample])[0].program
         axes = {
             "steps": label_axis(["·".join((str(n), *str(step).split())) for n, step in enumerate(steps, 1)]),

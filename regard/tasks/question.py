@@ -31,7 +31,7 @@ from regard.data.sieve import Row
 from regard.decode.pipeline import Pipeline
 from regard.tasks.example import Example
 from regard.tasks.exploration import CHOICES, explore
-from regard.tasks.programmer import Programmer, TableAnswer
+from regard.tasks.programmer import Programmer, TableAnswer, write_number
 from regard.tasks.scores import SampleScores, take_time
 from regard.tasks.significance import Statistic
 from regard.tasks.tabular import (
@@ -127,7 +127,11 @@ class QuestionTaskSpec(TaskSpec):
         return [self._compare(*pair) for pair in zip(samples, pipeline.answer_all(samples), strict=True)]
 
     def _compare(self, sample: Sample, answer: TableAnswer) -> Example:
-        wanted = [f"{sample['number']:g}"] if "number" in sample else [sample["cells"][n] for n in sample["chosen"]]
+        wanted = (
+            [write_number(float(sample["number"]))]
+            if "number" in sample
+            else [sample["cells"][n] for n in sample["chosen"]]
+        )
         return Example(
             (sample["question"],),
             (", ".join(wanted) or "no cell",),

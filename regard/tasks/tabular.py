@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from regard.data.tokenizer import Tokenizer
 NUMBER = "#"  # the word that stands for every number
 BLANK = -2  # of cells, one that holds nothing; a number is NOTHING among the texts
 Cut = Callable[[str], Sequence[int]]
+Precision = Literal["float32", "float64"]  # of a table's numbers: enough to learn from, and to answer people
 
 
 def read_number(text: str) -> float | None:
@@ -60,10 +61,10 @@ def make_cutter(tokenizer: Tokenizer) -> Cut:
     return cut
 
 
-def list_columns(words: int) -> dict[str, ColumnSpec]:
+def list_columns(words: int, precision: Precision = "float32") -> dict[str, ColumnSpec]:
     """What `encode_sample` makes of a sample; `words`: how many different tokens there are."""
     tokens, sizes = ColumnSpec(below=words), ColumnSpec(dtype="uint32")
-    numbers, places = ColumnSpec(dtype="float32"), ColumnSpec(dtype="int32", least=BLANK)
+    numbers, places = ColumnSpec(dtype=precision), ColumnSpec(dtype="int32", least=BLANK)
     return {
         "question": tokens,
         "places": sizes,
@@ -79,7 +80,7 @@ def list_columns(words: int) -> dict[str, ColumnSpec]:
     }
 
 
-def encode_sample(sample: Sample, cut: Cut) -> dict[str, NDArray[Any]]:
+def encode_sample(sample: Sample, cut: Cut, precision: Precision = "float32") -> dict[str, NDArray[Any]]:
     """A question, its table and its answer, if that is known, as columns of numbers."""
     question, places, pivots = list[int](), list[int](), list[float]()
     for word in sample["question"].split():
@@ -108,7 +109,7 @@ def encode_sample(sample: Sample, cut: Cut) -> dict[str, NDArray[Any]]:
         "number": [sample["number"]] if "number" in sample else [],
         "chosen": sample.get("chosen", []),
     }
-    columns = list_columns(1)
+    columns = list_columns(1, precision)
     return {name: np.asarray(numbers, columns[name].dtype) for name, numbers in found.items()}
 
 
@@ -134,12 +135,13 @@ class QuestionBatch:
 
 
 def collect(rows: Sequence[Mapping[str, Any]], pad: int) -> QuestionBatch:
-    """A batch of encoded samples."""
+    """A batch of encoded samples, its numbers in their precision."""
     count = len(rows)
     widths = [len(row["name_sizes"]) for row in rows]
     heights = [len(row["cells"]) // width for row, width in zip(rows, widths, strict=True)]
     shape = (count, max(heights), max(widths))
-    numbers, cells = np.zeros(shape, np.float32), np.full(shape, BLANK, np.int64)
+    dtype = np.asarray(rows[0]["numbers"]).dtype
+    numbers, cells = np.zeros(shape, dtype), np.full(shape, BLANK, np.int64)
     chosen, real = np.zeros(shape, np.float32), np.zeros(shape[:2], bool)
     for n, (row, height, width) in enumerate(zip(rows, heights, widths, strict=True)):
         numbers[n, :height, :width] = np.reshape(row["numbers"], (height, width))
@@ -150,7 +152,7 @@ def collect(rows: Sequence[Mapping[str, Any]], pad: int) -> QuestionBatch:
         real[n, :height] = True
     padding = Padding([len(row["question"]) for row in rows])
     tokens = padding.fill([np.asarray(row["question"], np.int64).tolist() for row in rows], pad)
-    pivots = np.zeros((count, max(1, *(len(row["pivots"]) for row in rows), 1)), np.float32)
+    pivots = np.zeros((count, max(1, *(len(row["pivots"]) for row in rows), 1)), dtype)
     places = np.full(pivots.shape, NOTHING, np.int64)
     for n, row in enumerate(rows):
         pivots[n, : len(row["pivots"])], places[n, : len(row["places"])] = row["pivots"], row["places"]

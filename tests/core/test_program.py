@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -127,3 +128,20 @@ def test_all_of_a_hard_choice_is_on_the_largest() -> None:
 def test_a_call_without_a_table_is_told() -> None:
     with pytest.raises(InputError, match="no question beside its tokens"):
         TableQuestion.read({}, "head")
+
+
+def test_a_table_is_reckoned_with_in_its_own_precision() -> None:
+    """Whatever the choices are in, and whatever layers are rounded to beside: 16,777,217 isn't a single's."""
+    given = make_asked(3)
+    numbers = given.numbers + 16_777_217 * given.real[..., None]
+    given = replace(given, numbers=numbers, pivots=numbers[:, 0, :2])
+    call = Call(one_hot([OPERATIONS.index("sum")] * 5, len(OPERATIONS)), one_hot([1] * 5, COLUMNS))
+    rounded = Call(call.operations.bfloat16(), call.columns.bfloat16())
+    pivots = torch.ones(5, 2, 2).bfloat16() / 2
+    wanted = [numbers[n, :, 1].sum().item() for n in range(5)]
+    for autocast in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            tests = compare_cells(given, pivots)
+            assert run_program([rounded], tests, given)[:, 0].tolist() == wanted
+        for name, test in compare_cells(given, pivots.double()).items():
+            assert torch.equal(tests[name], test)

@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from regard.data.corpora.tables import Tables, divide_wordings, list_wordings
+from regard.data.corpora.tables import Tables, choose_templates, divide_wordings, list_wordings
 from regard.data.sample import FormSpec, Sample
 from regard.errors import RegardError
 
@@ -58,7 +58,7 @@ def test_there_are_the_paper_s_number_of_templates_for_one_column() -> None:
 
 
 def test_what_is_held_out_is_never_trained_and_is_tested() -> None:
-    corpus = Tables(columns=3, rows=(4, 6), test_rows=(4, 6))
+    corpus = Tables(columns=3, rows=(4, 6), test_rows=(4, 6), held_templates=0.0)
     held = {str(wording) for wording in divide_wordings(list_wordings(["A", "B", "C"], []), 0.2)[1]}
     assert held
 
@@ -70,6 +70,35 @@ def test_what_is_held_out_is_never_trained_and_is_tested() -> None:
     tested = list(islice(corpus.stream("questions", "test"), 300))
     assert any(sample["unseen"] for sample in tested)
     assert all(sample["unseen"] == (word(sample) in held) for sample in tested)
+
+
+@pytest.mark.parametrize(("columns", "texts"), [(1, 0), (2, 1)])
+def test_some_templates_are_only_in_the_test_and_made_of_what_is_trained(columns: int, texts: int) -> None:
+    corpus = Tables(columns=columns, texts=texts, rows=(3, 4), test_rows=(3, 4), held_out=0.0)
+    drawn = {split: list(islice(corpus.stream("questions", split), 800)) for split in ("train", "validation", "test")}
+    found = {split: {sample["template"] for sample in samples} for split, samples in drawn.items()}
+    held = found["test"] - found["train"]
+    assert held and not held & found["validation"] and found["train"] == found["validation"]
+    for template in held:
+        conditions, _, asked = template.rpartition(" ")
+        first, joint, second = conditions.split()
+        others = [each.rpartition(" ") for each in found["train"]]
+        assert any(each == conditions for each, _, _ in others)
+        assert any(kind == asked and joint in each.split() for each, _, kind in others)
+        assert {f"{first} {asked}", f"{second} {asked}"} <= found["train"]
+    assert all(sample["unseen"] == (sample["template"] in held) for sample in drawn["test"])
+
+
+def test_the_parts_of_templates_are_trained_however_many_are_held_out() -> None:
+    wordings = list_wordings(["A"], [])
+    assert len(choose_templates(wordings, 0.2)) == 2 and not choose_templates(wordings, 0.0)
+    trained = {wording.template for wording in wordings} - choose_templates(wordings, 0.99)
+    joined = [template.rpartition(" ") for template in trained if {"and", "or"} & set(template.split())]
+    assert len({conditions for conditions, _, _ in joined}) == 4 and {asked for *_, asked in joined} == {
+        "sum",
+        "count",
+        "print",
+    }
 
 
 def test_tables_of_the_test_are_longer_and_hold_larger_numbers() -> None:

@@ -106,6 +106,27 @@ def test_texts_are_found_where_the_question_names_them() -> None:
         assert found == [cell == word for cell in sample["cells"]]
 
 
+def test_a_model_in_sixteen_bits_still_sums_in_full() -> None:
+    samples = make_samples()
+    batch = make_batch(samples, learn_words(samples))
+    model = tiny("neural-programmer").build().eval()
+    steps = iter((*("reset",) * 3, "sum"))
+
+    def choose(weights: torch.Tensor) -> torch.Tensor:
+        place = OPERATIONS.index(next(steps))
+        return torch.nn.functional.one_hot(torch.tensor(place), len(OPERATIONS)).to(weights.dtype) + 0 * weights
+
+    first = Edit(
+        {
+            "head.operation_weights": choose,
+            "head.column_weights": lambda weights: torch.eye(weights.shape[-1])[0].to(weights.dtype) + 0 * weights,
+        }
+    )
+    with torch.no_grad():
+        found = model.bfloat16()(replace(batch.inputs, probe=first))[:, 0]
+    assert found.tolist() == [sum(int(cell) for cell in sample["cells"][::3]) for sample in samples]
+
+
 def test_a_model_without_a_table_is_told() -> None:
     with pytest.raises(InputError, match="answers questions about a table"):
         tiny("neural-programmer").build()(torch.zeros(1, 3, dtype=torch.long))

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from regard.cli.evaluate import show_measures
 from regard.errors import InputError
-from regard.tasks.measures import Measure, measure_labels, ratio, tables
+from regard.tasks.measures import Measure, measure_labels, measure_parts, ratio, tables
 
 NAMES = ["noun", "verb", "other", "never"]
 GOLD = [0, 0, 0, 1, 1, 2]
@@ -242,3 +243,13 @@ def test_of_many_labels_the_most_confused_pairs_are_shown() -> None:
     assert perfect[-1] == "no label was taken for another"
     mixed = tables(measure_labels(*guessed(2000, 20, seed=9), [f"label {number}" for number in range(20)]))
     assert mixed[-1].startswith("and ") and mixed[-1].endswith(" more pairs")
+
+
+def test_parts_count_alike_whatever_their_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    samples = [{"part": "qa10"}, {"part": "qa10"}, {"part": "qa10"}, {"part": "qa2"}, {}]
+    found = measure_parts(samples, [0, 1, 1, 0, 0], [0, 1, 0, 1, 0])
+    assert list(found["by_part"].items()) == [("qa2", 0.0), ("qa10", pytest.approx(2 / 3))]
+    assert found["mean_of_parts"] == pytest.approx(1 / 3)
+    assert measure_parts([{}], [0], [0]) == {}
+    show_measures(found, as_json=False)
+    assert "part      qa10  66.7%" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import islice
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from regard.decode.pointing import PointSelector, lay_points
 from regard.decode.search import Search
 from regard.errors import InputError, SpecError
 from regard.models import preset
+from regard.runs.evaluate import TestSet, read_samples
 from regard.tasks.pointing import PointingTaskSpec, is_right, make_batch, price
 
 
@@ -83,6 +85,12 @@ def test_what_cannot_be_learned_or_asked_is_told() -> None:
         selector().point([[2.0, 0.1]])
     with pytest.raises(InputError, match="isn't a list of points"):
         selector().lay_out("here")
+    strangers: list[Any] = [[[]], 5, [5], "ab", [["a", "b"]], [[0.1]], [[0.1, 0.2], 5], {"x": 1}]
+    for strange in strangers:
+        with pytest.raises(InputError, match="points are pairs of numbers") as told:
+            selector().point(strange)
+        assert "[[0.1, 0.2], [0.5, 0.4]]" in str(told.value)
+    assert selector().point([]) == []
     with pytest.raises(SpecError, match="once is about pieces"):
         selector().point(FOUR, filters=["once"])
 
@@ -108,3 +116,11 @@ def test_a_small_network_learns_to_sort_three_points() -> None:
         optimizer.step()
     measured = PointingTaskSpec().measure(PointSelector(model.eval()), samples[1536:])
     assert measured["exact"] > 0.8 and set(measured["by_size"]) == {2, 3}
+
+
+def test_a_model_is_measured_on_a_corpus_that_is_made_for_it() -> None:
+    """Other sizes than those that a run was tested on, without training again."""
+    wanted = TestSet(["{kind: hull, test: 3, test_sizes: [7, 7]}"])
+    assert [len(sample["points"]) for sample in read_samples(None, PointingTaskSpec(), wanted)] == [7, 7, 7]
+    with pytest.raises(SpecError, match=r"copy has pairs .*, and pointing needs points"):
+        read_samples(None, PointingTaskSpec(), TestSet(["{kind: copy, test: 3}"]))

@@ -16,7 +16,10 @@ import torch.nn.functional as F
 import regard
 from regard.core.program import OPERATIONS, Call, TableQuestion, compare_cells, run_program
 from regard.data.corpora.tables import Tables
+from regard.data.lexicon import Lexicon
 from regard.errors import DataError, InputError
+from regard.models import preset
+from regard.parts.program import ProgramHead
 from regard.runs.load import load_bundle
 from regard.tasks.exploration import explore
 from regard.tasks.programmer import Programmer, read_table
@@ -188,6 +191,33 @@ def run_all(
     for n in range(2 if numbers else 0):
         weights = weights * seen["head.pivot_weights"][0, 0, n, pivots[n]]
     return float(weights[right].sum())
+
+
+def make_programmer(operation: str) -> Programmer:
+    """A model whose program is one call of an operation on its table's only column."""
+    tokenizer = regard_words([{"question": "greater 1 A sum", "names": ["A"], "cells": ["1"]}])
+    model = preset("neural-programmer", width=8, vocabulary=len(tokenizer), steps=1).build()
+    assert isinstance(model.head, ProgramHead)
+    with torch.no_grad():
+        model.head.operation.bias.fill_(9.0)
+        model.head.operations.weight.fill_(-1.0)
+        model.head.operations.weight[OPERATIONS.index(operation)] = 1.0
+    return Programmer(model, Lexicon((tokenizer, tokenizer)))
+
+
+def test_answers_have_all_of_their_digits() -> None:
+    summing, comparing = make_programmer("sum"), make_programmer("greater")
+    found = summing.ask("sum A", {"A": [123456789, 1, 1]})
+    assert found.text == "123456791" and str(found.program[0]) == "sum A"
+    assert summing.ask("sum A", {"A": [0.1] * 30}).text == "3"
+    step = comparing.ask("greater 16777216 A", {"A": [16777217, 16777216, 16777218]}).program[0]
+    assert (str(step), step.rows) == ("greater A 16777216", 2)
+
+
+def test_a_number_beside_the_right_one_is_wrong() -> None:
+    found = make_programmer("sum").ask("sum A", {"A": [24_000, 1]})
+    assert found.is_right({"number": 24_001}) and not found.is_right({"number": 24_000})
+    assert make_programmer("sum").ask("sum A", {"A": [0.1, 0.2]}).is_right({"number": 0.3})
 
 
 def test_tables_come_from_files_and_from_columns(tmp_path: Path) -> None:

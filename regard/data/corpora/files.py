@@ -111,8 +111,7 @@ class Files(CorpusSpec):
             elif not shares:
                 yield "train", sample
             else:
-                asked = str(sample.get("group", "")) if by is not None else spec.identify(sample)
-                yield split_by_hash(hash_text(asked, self.split.seed), validation, test), sample
+                yield split_by_hash(hash_text(spec.find_group(sample), self.split.seed), validation, test), sample
 
     def _cut(self, sample: Sample) -> Iterator[tuple[Split, Sample]]:
         """The beginning of a document for training, and its end for validation."""

@@ -3,11 +3,13 @@
 A question selects rows by one or two conditions and asks for a sum, a count or the cells of a column, or it asks for
 the difference of two numbers. Tables for the test are longer and hold larger numbers than those of training, so that
 only who learned the operations answers. Of the wordings that a template has with different columns, some are never
-trained.
+trained; and of the templates with two conditions, some aren't at all (`lesser # A or greater # B print A`), though all
+that they are made of is.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
@@ -118,6 +120,26 @@ def divide_wordings(wordings: Sequence[Wording], share: float) -> tuple[list[Wor
     return [wording for wording in wordings if str(wording) not in out], held
 
 
+def choose_templates(wordings: Sequence[Wording], share: float) -> set[str]:
+    """The templates that are never trained: a share of those with two conditions.
+
+    They can be answered by who learned the others: the same conditions, joined alike, are trained with another thing
+    asked of their rows, and the same is asked where two other conditions are joined.
+    """
+    joined = {
+        wording.template: (wording.template.rpartition(" ")[0], wording.asked[0][0])
+        for wording in wordings
+        if wording.joint
+    }
+    trained = Counter(part for parts in joined.values() for part in parts)
+    held = set[str]()
+    for template in sorted(joined, key=hash_text):
+        if len(held) < round(share * len(joined)) and all(trained[part] > 1 for part in joined[template]):
+            held.add(template)
+            trained.subtract(joined[template])
+    return held
+
+
 class Tables(Generated):
     """Questions about tables of numbers and texts, and their answers."""
 
@@ -140,6 +162,8 @@ class Tables(Generated):
     """Numbers of the test are at most this far from 0."""
     held_out: Rate = 0.2
     """This share of the wordings that a template has with different columns is never trained."""
+    held_templates: Rate = 0.2
+    """This share of the templates with two conditions is never trained, and only the test has them."""
 
     @model_validator(mode="after")
     def check(self) -> Self:
@@ -157,10 +181,16 @@ class Tables(Generated):
             raise SpecError("tables: there is no split of combinations", "split=test, which has wordings held out")
         chance = Random(f"tables {split} {self.seed}")
         names = list(ascii_uppercase[: self.columns + self.texts])
-        trained, held = divide_wordings(list_wordings(names[: self.columns], names[self.columns :]), self.held_out)
-        unseen = {str(wording) for wording in held}
+        wordings = list_wordings(names[: self.columns], names[self.columns :])
+        trained, held = divide_wordings(wordings, self.held_out)
+        new = choose_templates(wordings, self.held_templates)
+        unseen = {str(wording) for wording in held} | {str(each) for each in wordings if each.template in new}
+        # validation chooses among checkpoints, so it has no template that is to be new in the test
+        asked = [wording for wording in [*trained, *held] if split == "test" or wording.template not in new]
         pool: dict[str, list[Wording]] = {}
-        for wording in trained if split == "train" else [*trained, *held]:
+        for wording in asked:
+            if split == "train" and str(wording) in unseen:
+                continue
             pool.setdefault(wording.template, []).append(wording)
         while True:
             # templates are drawn evenly, so that those with few wordings are learned too

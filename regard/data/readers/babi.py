@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import ClassVar, Literal
 
 from regard.core.spec import Size
@@ -14,15 +16,19 @@ from regard.data.log import Log
 from regard.data.reader import ReaderSpec
 from regard.data.sample import Form, Sample
 from regard.data.source import Paths
+from regard.data.split import hash_text
 
 NUMBERED = re.compile(r"(\d+) (.*\S)\s*")
+PART = re.compile(r"[^_.]+")  # of a file's name
 
 
 class Babi(ReaderSpec):
     """Numbered sentences, among them questions with their answers; a story begins where the numbers begin anew.
 
     A question is read with the sentences before it, without earlier questions. All questions of a story stay on one
-    side of a split. Behind a bad line a story isn't whole any more, and its questions are left out.
+    side of a split, and so do stories that are the same up to their first question. What a file's name begins with
+    (`qa7_counting_train.txt`) is the part of the corpus that its questions belong to. Behind a bad line a story isn't
+    whole any more, and its questions are left out.
     """
 
     form: ClassVar[Form] = "labels"
@@ -36,7 +42,9 @@ class Babi(ReaderSpec):
 
     def samples(self, log: Log) -> Iterator[Sample]:
         for path in self.find(self.path):
-            story, begun, last, whole = deque[str](maxlen=self.sentences), "", 0, True
+            story, group, last, whole = deque[str](maxlen=self.sentences), "", math.inf, True
+            named = PART.match(PurePath(path).name)
+            told = {} if named is None else {"part": named[0]}
             for line in lines(path, log, self.longest, self.encoding):
                 found = None if line.text is None else NUMBERED.fullmatch(line.text)
                 if found is None:
@@ -47,9 +55,9 @@ class Babi(ReaderSpec):
                         log.skip(line.place, "not a numbered sentence")
                     continue
                 number, text = int(found[1]), found[2]
-                if number <= last or not begun:
+                if number <= last:
                     story.clear()
-                    begun, whole = line.place, True
+                    group, whole = "", True
                 last = number
                 if "\t" not in text:
                     if len(story) == story.maxlen:
@@ -65,4 +73,7 @@ class Babi(ReaderSpec):
                     continue
                 log.keep(line.repaired)
                 text = " ".join(story)
-                yield {"text": text, "second": question, "label": answer, "group": begun, "place": line.place}
+                # by what is told, not by the file's place: wherever a corpus lies, it is split alike
+                group = group or f"{hash_text(text):016x}"
+                asked = {"text": text, "second": question, "label": answer}
+                yield {**asked, **told, "group": group, "place": line.place}
