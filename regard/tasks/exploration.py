@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.core.program import COMPARING, OPERATIONS, Operation, TableQuestion
+from regard.core.program import COMPARING, OPERATIONS, Operation, TableQuestion, reckon_as
 from regard.tasks.tabular import QuestionBatch
 
 CHOICES = ("head.operation_weights", "head.column_weights", "head.pivot_weights", "head.matched")
@@ -38,7 +38,7 @@ class Likelihoods:
     @classmethod
     def read(cls, seen: Mapping[str, Tensor]) -> Likelihoods:
         """From what the head reported, with gradients."""
-        return cls(*(seen[name].squeeze(1).clamp(min=LEAST).log() for name in CHOICES[:3]))
+        return cls(*(seen[name].squeeze(1).float().clamp(min=LEAST).log() for name in CHOICES[:3]))
 
     def call(self, step: int, name: Operation) -> Tensor:
         """That a step calls an operation: (batch, 1)."""
@@ -128,9 +128,15 @@ def explore(seen: Mapping[str, Tensor], batch: QuestionBatch) -> Tensor:
 
     `seen`: what the head reported, with gradients. A question that none of them answers costs nothing.
     """
-    given, chances = TableQuestion.read(batch.inputs.extras, "head"), Likelihoods.read(seen)
+    given = TableQuestion.read(batch.inputs.extras, "head")
+    with reckon_as(given):
+        return -find_right(Likelihoods.read(seen), given, seen["head.matched"], batch)
+
+
+def find_right(chances: Likelihoods, given: TableQuestion, matched: Tensor, batch: QuestionBatch) -> Tensor:
+    """The logarithm of the probability of all right programs: (batch,); 0 where there is none."""
     with torch.no_grad():
-        conditions = Conditions.find(given, seen["head.matched"])
+        conditions = Conditions.find(given, matched)
     sets = RowSets.find(given, conditions, chances)
     last = chances.operations.shape[1] - 1
     counted = sets.count(given)  # (batch, sets, columns + 1)
@@ -141,7 +147,7 @@ def explore(seen: Mapping[str, Tensor], batch: QuestionBatch) -> Tensor:
     if last >= 3:
         found.append(subtract(chances, conditions, counted, batch))
     total = torch.cat(found, 1).logsumexp(1)
-    return torch.where(total > NEVER / 2, -total, torch.zeros_like(total))
+    return torch.where(total > NEVER / 2, total, torch.zeros_like(total))
 
 
 def mark(chances: Tensor, right: Tensor) -> Tensor:
