@@ -22,6 +22,7 @@ for name in (
     "prepare",
     "train",
     "sweep",
+    "folds",
     "prefer",
     "runs",
     "translate",

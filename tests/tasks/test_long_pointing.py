@@ -1,4 +1,4 @@
-"""What takes minutes: hulls, sorted points, copied names and recalled items, at a small size."""
+"""What takes minutes: hulls, sorted points, copied names, repeated and recalled items, at a small size."""
 
 from __future__ import annotations
 
@@ -66,3 +66,23 @@ def test_names_that_were_never_seen_are_copied(tmp_path: Path, coverage: float) 
         "train": {"steps": 400, "optimizer": {"kind": "adam", "rate": 0.003}},
     }
     assert reach(tmp_path, tree)["exact"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("corpus", "steps"),
+    [
+        ({"kind": "repeat-copy", "sizes": [1, 4], "symbols": 4, "repeats": 3}, 1500),
+        ({"kind": "associative-recall", "sizes": [2, 3], "symbols": 4, "length": 1}, 2000),
+    ],
+    ids=["repeat-copy", "recall"],
+)
+def test_a_turing_machine_repeats_and_recalls(tmp_path: Path, corpus: dict[str, Any], steps: int) -> None:
+    tree = {
+        "task": "algorithm",
+        "corpus": {"train": 50_000, "validation": 50, "test": 300, **corpus},
+        "tokenizer": {"pieces": "given"},
+        "batches": {"rows": 16},
+        "model": {"kind": "ntm", "width": 64, "slots": 32, "size": 16},
+        "train": {"steps": steps, "optimizer": {"kind": "adam", "rate": 0.002}, "clip": 10.0},
+    }
+    assert reach(tmp_path, tree, "--beam", "1")["exact"] > 0.8

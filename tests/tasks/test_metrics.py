@@ -24,6 +24,24 @@ def test_ter_is_that_of_sacrebleu() -> None:
     assert cased.measure(ANSWERS, REFERENCES) > metric.measure(ANSWERS, REFERENCES)
 
 
+@pytest.mark.parametrize(
+    ("kind", "first", "second"), [("rouge-1", 5 / 6, 1 / 2), ("rouge-2", 3 / 5, 0.0), ("rouge-l", 5 / 6, 1 / 2)]
+)
+def test_rouge_is_counted_by_hand(kind: str, first: float, second: float) -> None:
+    metric = MetricSpec.parse(kind)
+    assert metric.measure(ANSWERS[:1], REFERENCES[:1]) == pytest.approx(100 * first)
+    assert metric.measure(ANSWERS[1:], REFERENCES[1:]) == pytest.approx(100 * second)
+    assert metric.measure(REFERENCES, REFERENCES) == pytest.approx(100) and metric.measure([""], ["one"]) == 0
+    assert metric.rising and "not stemmed" in metric.signature
+
+
+def test_rouge_keeps_order_apart_from_words() -> None:
+    turned, straight = ["d c b a"], ["a b c d"]
+    found = [MetricSpec.parse(kind).measure(turned, straight) for kind in ("rouge-1", "rouge-2", "rouge-l")]
+    assert found == [100, 0, 25]
+    assert MetricSpec.parse("rouge-l").measure(["a x b y d"], straight) == pytest.approx(100 * 6 / 9)
+
+
 def test_metrics_are_measured_beside_the_tasks_own() -> None:
     task = TaskSpec.parse({"kind": "translation", "metrics": ["ter"]})
     assert isinstance(task, TranslationTaskSpec)
