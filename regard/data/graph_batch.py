@@ -35,6 +35,8 @@ class GivenGraph:
     def of(cls, sample: Mapping[str, Any], schema: Schema) -> GivenGraph:
         """The graph of a sample, with categories that the model knows."""
         kinds = sample.get("edge_kinds")
+        if not len(sample["edges"]):  # then nobody knows whether edges would have kinds, and it doesn't matter
+            kinds = np.zeros((0, len(schema.edge_kinds)), np.int32) if schema.edge_kinds else None
         schema.insist(sample["nodes"], kinds)
         numbers = None if kinds is None else schema.number_edges(kinds)
         return cls(schema.number_nodes(sample["nodes"]), sample["edges"], numbers)
