@@ -6,6 +6,7 @@ anew each time.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -40,6 +41,11 @@ class GivenGraph:
         schema.insist(sample["nodes"], kinds)
         numbers = None if kinds is None else schema.number_edges(kinds)
         return cls(schema.number_nodes(sample["nodes"]), sample["edges"], numbers)
+
+    def digest(self) -> str:
+        """What tells it from other graphs, wherever it is read: of its nodes and edges, as they are named."""
+        parts = (self.nodes, self.edges) if self.kinds is None else (self.nodes, self.edges, self.kinds)
+        return hashlib.sha256(b"".join(str(part.shape).encode() + part.tobytes() for part in parts)).hexdigest()
 
     def shuffle(self, chance: Random) -> GivenGraph:
         """The same graph with its nodes named otherwise."""
