@@ -1,4 +1,4 @@
-"""The verb that looks inside a model while it reads a text or a picture."""
+"""The verb that looks inside a model while it reads a text, a picture or a graph."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ ENDINGS = (".html", ".json", ".npz", ".csv", ".png", ".svg")  # keep.WRITERS, kn
 
 TABLE = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The table that a question is about, for a model that reads one.")
+]
+GRAPH = Annotated[
+    str | None,
+    typer.Option(metavar="FILE[:NUMBER]", help="The graph, for a model that reads one, counted from 1. [the first]"),
 ]
 TARGET = Annotated[
     str | None, typer.Option(metavar="TEXT", help="What a translator is to write. [its own translation]")
@@ -79,6 +83,7 @@ def inspect(
     image: IMAGE = None,
     fit: FIT = None,
     table: TABLE = None,
+    graph: GRAPH = None,
     target: TARGET = None,
     names: NAMES = None,
     head: Annotated[
@@ -95,7 +100,7 @@ def inspect(
     precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
-    """Look inside a model while it reads a text or a picture: attention of any layer and head, and predictions.
+    """Look inside a model while it reads a text, a picture or a graph: attention of any head, and predictions.
 
     Without --out, a grid: one row for each token that looks, one column for each token that it can look at. Over a
     picture, a small map of its places for each word of the caption. Where a model decides how long it thinks, its steps
@@ -115,12 +120,15 @@ def inspect(
     way = choose_fit(fit)
     if table is not None and (image is not None or target is not None):
         raise SpecError("--table belongs to a question, which has no picture and no target", "leave the others out")
-    source = choose_source(texts, files, typed) if image is None else TextSource([str(image)], [])
+    if graph is not None and (image or table or target or typed or files):
+        raise SpecError(f"--graph {graph}: is all that such a model reads", "leave the others out")
+    whole = [str(one) for one in (image, graph) if one is not None]
+    source = TextSource(whole, []) if whole else choose_source(texts, files, typed)
     from regard.decode.pipeline import PicturePipeline
     from regard.runs.load import load
 
     pipeline = load(run, precision=precision)
-    check_reading(pipeline, run, image)
+    check_reading(pipeline, run, image, graph)
     if way is not None:
         assert isinstance(pipeline, PicturePipeline)
         pipeline.fit = way
@@ -167,13 +175,13 @@ def check_image(image: Path, typed: list[str], files: list[Path] | None, target:
         raise SpecError("--target is for translators", '--image FILE --text "CAPTION"')
 
 
-def check_reading(pipeline: Pipeline, run: str, image: Path | None) -> None:
-    """Insist on a picture where a model reads pictures, and on none where it reads texts."""
-    if (pipeline.reads == "pictures") == (image is not None):
-        return
-    if image is not None:
-        raise SpecError(f"--image {image}: {run} reads texts", f'regard inspect {run} "TEXT"')
-    raise SpecError(f"{run} reads pictures", f"regard inspect {run} --image FILE.png")
+def check_reading(pipeline: Pipeline, run: str, image: Path | None, graph: str | None) -> None:
+    """Insist on a picture where a model reads pictures, on a graph where it reads graphs, and else on a text."""
+    ways = {"texts": '"TEXT"', "pictures": "--image FILE.png", "graphs": "--graph FILE.jsonl"}
+    given = "pictures" if image is not None else "graphs" if graph is not None else "texts"
+    if pipeline.reads != given:
+        told = {"texts": "", "pictures": f"--image {image}: ", "graphs": f"--graph {graph}: "}[given]
+        raise SpecError(f"{told}{run} reads {pipeline.reads}", f"regard inspect {run} {ways[pipeline.reads]}")
 
 
 def check_place(style: LookStyle, analysis: str | None, out: Path | None, as_json: bool, by_word: bool) -> None:

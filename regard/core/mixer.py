@@ -29,6 +29,7 @@ class Part(nn.Module):
     before: ClassVar[tuple[str, ...]] = ()  # of a head: what stands before the answer, and another head may take over
     by_label: ClassVar[tuple[str, ...]] = ()  # of a head: what has a row for each label
     anew: ClassVar[tuple[str, ...]] = ()  # of a head: what every run learns by itself, whatever model it goes on from
+    running: ClassVar[tuple[str, ...]] = ()  # its buffers that follow the weights, and are averaged with them
     recalls: bool = False  # True: it looks at a memory, so its weights are an alignment
     encloses: ClassVar[bool] = False  # True: what the parts inside it report goes by its own names
     drifts: bool = False  # True: what it says of earlier positions changes as a sequence grows, so it is read whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import torch
@@ -109,7 +110,7 @@ class Stack(Part):
         first, before = [view], view.copy()
 
         def run(x: Tensor) -> Tensor:
-            found: Tensor = block(x, first.pop() if first else before.copy())
+            found: Tensor = block(x, first.pop() if first else replace(before.copy(), again=True))
             return found
 
         found: Tensor = checkpoint(run, x, use_reentrant=False)

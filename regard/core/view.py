@@ -34,6 +34,7 @@ class View:
     edges: Edges | None = None  # which positions are neighbours, if they are nodes of graphs
     scattered: Tensor | None = None  # places that stand for the positions, in their order: (1 or rows, time)
     dtype: torch.dtype = torch.float32  # the model's, and so that of what it remembers
+    again: bool = False  # True: computed a second time for its gradients, so that nobody takes note of it
     _made: dict[Hashable, object] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -97,6 +98,7 @@ class View:
                 grid=self.grid,
                 edges=None if self.edges is None else self.edges.move(self.mask.apart.home.flatten()),
                 dtype=self.dtype,
+                again=self.again,
             ),
         )
 

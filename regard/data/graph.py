@@ -21,6 +21,7 @@ from regard.errors import DataError
 
 Numbers = NDArray[Any]
 MOST = 2**16  # categories of one sort
+LARGEST = float(np.finfo(np.float32).max)
 SWEEPS = 10  # of label propagation; it is settled long before
 
 
@@ -91,20 +92,26 @@ class Schema:
 
 
 class SchemaTally:
-    """What becomes a schema, graph by graph."""
+    """What becomes a schema, graph by graph. The first says what all are made of; who learns leaves out the others."""
 
     def __init__(self) -> None:
         self.nodes: Numbers | None = None  # the largest category of each sort so far
         self.kinds: Numbers | None = None
         self.channels = 0
+        self.connected = False  # whether a graph with edges was seen, which says what they are made of
 
-    def see(self, nodes: Numbers, kinds: Numbers | None) -> None:
-        if nodes.dtype.kind == "f":
-            self.channels = nodes.shape[1]
-        else:
+    def see(self, nodes: Numbers, edges: Numbers, kinds: Numbers | None) -> None:
+        numbers = nodes.shape[1] if nodes.dtype.kind == "f" else 0
+        if self.nodes is None and not self.channels:
+            self.channels = numbers
+        elif numbers != self.channels or (self.nodes is not None and nodes.shape[1] != len(self.nodes)):
+            return
+        if not numbers:
             self.nodes = raise_to(self.nodes, nodes)
-        if kinds is not None:
-            self.kinds = raise_to(self.kinds, kinds)
+        if len(edges) and kinds is not None:
+            like_the_first = self.kinds is not None and len(self.kinds) == kinds.shape[1]
+            self.kinds = raise_to(self.kinds, kinds) if like_the_first or not self.connected else self.kinds
+        self.connected = self.connected or len(edges) > 0
 
     def schema(self) -> Schema | None:
         """None where no graph was seen."""
@@ -122,10 +129,18 @@ def raise_to(most: Numbers | None, rows: Numbers) -> Numbers:
 
 
 def clean_edges(
-    nodes: int, edges: Sequence[Sequence[int]] | Numbers, kinds: Numbers | None, place: str, log: Log
+    nodes: int,
+    edges: Sequence[Sequence[int]] | Numbers,
+    kinds: Numbers | None,
+    place: str,
+    log: Log,
+    places: Sequence[str] = (),
 ) -> tuple[Numbers, Numbers | None]:
-    """Each edge once, smaller node first, and no node with itself; `Unusable` where an edge leads nowhere."""
-    pairs = np.asarray(edges, np.int64).reshape(-1, 2)
+    """Each edge once, smaller node first, and no node with itself; `Unusable` where an edge leads nowhere.
+
+    `places`: where each edge stands, if it has a line of its own.
+    """
+    pairs = number_rows(edges, "an edge").reshape(-1, 2)
     if not nodes:
         raise Unusable("empty graph: it has no nodes")
     wrong = (pairs < 0) | (pairs >= nodes)
@@ -133,13 +148,36 @@ def clean_edges(
         raise Unusable(f"edge out of range: it names node {int(pairs[wrong][0])}, and there are {nodes}, from 0 on")
     loops = pairs[:, 0] == pairs[:, 1]
     if loops.any():
-        log.remark(place, f"self-loop: left out, such as that of node {int(pairs[loops][0, 0])}")
+        which = np.flatnonzero(loops).tolist()
+        for n in which if places else which[:1]:
+            told = "left out, that" if places else "left out, such as that"
+            log.remark(places[n] if places else place, f"self-loop: {told} of node {int(pairs[n, 0])}")
         pairs, kinds = pairs[~loops], None if kinds is None else kinds[~loops]
     ends = np.sort(pairs, axis=1)
-    found, first, which = np.unique(ends, axis=0, return_index=True, return_inverse=True)
-    if kinds is not None and (kinds[first][which.reshape(-1)] != kinds).any():
+    found, first, same = np.unique(ends, axis=0, return_index=True, return_inverse=True)
+    if kinds is not None and (kinds[first][same.reshape(-1)] != kinds).any():
         raise Unusable("one edge has two kinds: it is there twice")
     return found.astype(np.int32), None if kinds is None else kinds[first].astype(np.int32)
+
+
+def number_rows(rows: Sequence[Any] | Numbers, what: str) -> Numbers:
+    """Whole numbers as an array; `Unusable` where there is one that no array can hold."""
+    try:
+        return np.asarray(rows, np.int64)
+    except OverflowError:
+        raise Unusable(f"{what} has a number that is too large") from None
+
+
+def read_index(text: str) -> int | None:
+    """A number from 0 on; None where a text is none, or so large that nothing can have it."""
+    return int(text) if text.isdecimal() and len(text) < 19 else None
+
+
+def read_number(value: Any, name: str) -> int | float:
+    """A number that a model can learn; `Unusable` where it is none, isn't finite, or is too large for float32."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= LARGEST:
+        raise Unusable(f"{name}: {str(value)[:40]!r} isn't one" if type(value) is not int else f"{name}: too large")
+    return value
 
 
 def list_neighbours(nodes: int, edges: Numbers) -> list[list[int]]:
@@ -170,7 +208,8 @@ def find_eigenvectors(nodes: int, edges: Numbers, count: int) -> NDArray[np.floa
     alike = int((values < 1e-8).sum())
     chosen = vectors[:, alike : alike + count] * np.sqrt(nodes)
     if chosen.size and nodes > lonely:
-        largest = np.take_along_axis(chosen, np.abs(chosen).argmax(0)[None], 0)
+        # rounded, since two nodes that mirror each other are equally far from 0 but for the last digits
+        largest = np.take_along_axis(chosen, np.abs(chosen).round(6).argmax(0)[None], 0)
         chosen = chosen * np.where(largest < 0, -1.0, 1.0)
     found = np.zeros((nodes, count), np.float32)
     found[:, : chosen.shape[1]] = chosen
@@ -268,14 +307,22 @@ def order_by_cluster(nodes: int, edges: Numbers, chance: Random) -> list[int]:
 
 
 def make_graph(
-    nodes: Numbers, edges: Sequence[Sequence[int]] | Numbers, kinds: Numbers | None, place: str, log: Log
+    nodes: Numbers,
+    edges: Sequence[Sequence[int]] | Numbers,
+    kinds: Numbers | None,
+    place: str,
+    log: Log,
+    places: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The fields of a sample that say what graph it is; `Unusable` where it is none."""
-    if nodes.dtype.kind == "f" and not np.isfinite(nodes).all():
+    if nodes.ndim != 2 or (len(nodes) and not nodes.shape[1]):
+        raise Unusable(f"not nodes: they are (nodes, features), and these have the shape {nodes.shape}")
+    if nodes.dtype.kind == "f" and not (np.abs(nodes) <= LARGEST).all():
         raise Unusable("a node has a number that isn't finite")
     if nodes.dtype.kind != "f" and nodes.size and not 0 <= nodes.min() <= nodes.max() < MOST:
         raise Unusable(f"a node has the category {int(nodes.min())} or {int(nodes.max())}: they are 0 … {MOST - 1}")
     if kinds is not None and kinds.size and not 0 <= kinds.min() <= kinds.max() < MOST:
         raise Unusable(f"an edge has the kind {int(kinds.min())} or {int(kinds.max())}: they are 0 … {MOST - 1}")
-    found, sorts = clean_edges(len(nodes), edges, kinds, place, log)
-    return {"nodes": nodes, "edges": found, **({} if sorts is None else {"edge_kinds": sorts})}
+    found, sorts = clean_edges(len(nodes), edges, kinds, place, log, places)
+    told = {"nodes": nodes.astype(np.float32 if nodes.dtype.kind == "f" else np.int32), "edges": found}
+    return told if sorts is None or not len(sorts) else {**told, "edge_kinds": sorts}

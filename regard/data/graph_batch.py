@@ -6,6 +6,7 @@ anew each time.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -35,9 +36,16 @@ class GivenGraph:
     def of(cls, sample: Mapping[str, Any], schema: Schema) -> GivenGraph:
         """The graph of a sample, with categories that the model knows."""
         kinds = sample.get("edge_kinds")
+        if not len(sample["edges"]):  # then nobody knows whether edges would have kinds, and it doesn't matter
+            kinds = np.zeros((0, len(schema.edge_kinds)), np.int32) if schema.edge_kinds else None
         schema.insist(sample["nodes"], kinds)
         numbers = None if kinds is None else schema.number_edges(kinds)
         return cls(schema.number_nodes(sample["nodes"]), sample["edges"], numbers)
+
+    def digest(self) -> str:
+        """What tells it from other graphs, wherever it is read: of its nodes and edges, as they are named."""
+        parts = (self.nodes, self.edges) if self.kinds is None else (self.nodes, self.edges, self.kinds)
+        return hashlib.sha256(b"".join(str(part.shape).encode() + part.tobytes() for part in parts)).hexdigest()
 
     def shuffle(self, chance: Random) -> GivenGraph:
         """The same graph with its nodes named otherwise."""

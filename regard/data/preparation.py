@@ -117,7 +117,7 @@ def _lexicon(
         for name in pictures:
             tally.see(sample[name])
         if wants.form == "graphs":
-            graphs.see(sample["nodes"], sample.get("edge_kinds"))
+            graphs.see(sample["nodes"], sample["edges"], sample.get("edge_kinds"))
         letters.update(wants.letters(sample))
     # letters that are known keep their numbers, and new ones follow
     before = [] if known is None else known.letters

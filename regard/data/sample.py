@@ -308,8 +308,8 @@ class PreferenceForm(FormSpec):
 
 
 class GraphForm(FormSpec):
-    """What is known of a graph is a `label`, several `labels` (as a list, perhaps empty), a `number`, or a label for
-    each node (`node_labels`)."""
+    """What is known of a graph is a `label`, several `labels` (as a list, perhaps empty), a `number`, or a label
+    or a number for each node (`node_labels`, `node_numbers`)."""
 
     kind: Literal["graphs"] = "graphs"
     holds: ClassVar[Mapping[str, Field]] = {"nodes": NodeField(), "edges": EdgeField(2)}
@@ -319,6 +319,7 @@ class GraphForm(FormSpec):
         "labels": TEXTS,
         "number": NUMBER,
         "node_labels": TEXTS,
+        "node_numbers": NUMBERS,
     }
     asks: ClassVar[tuple[str, ...]] = ("nodes", "edges", "edge_kinds")
 
@@ -331,8 +332,8 @@ class GraphForm(FormSpec):
             return f"edges name node {edges.max()}, and there are {len(nodes)}"
         if "edge_kinds" in sample and len(sample["edge_kinds"]) != len(edges):
             return "edges and edge_kinds aren't equally long"
-        wrong = "node_labels" in sample and len(sample["node_labels"]) != len(nodes)
-        return "nodes and node_labels aren't equally long" if wrong else ""
+        wrong = [name for name in ("node_labels", "node_numbers") if len(sample.get(name, nodes)) != len(nodes)]
+        return f"nodes and {wrong[0]} aren't equally long" if wrong else ""
 
 
 def place(sample: Sample, split: str, number: int) -> str:

@@ -29,7 +29,7 @@ class Pipeline:
     """A model, ready to be asked. Where there is no tokenizer, there is nothing to ask it but the model itself."""
 
     usage: ClassVar[str] = "eval {}"  # what one types after `regard`; the braces are for the model's name
-    reads: ClassVar[Literal["texts", "pictures"]] = "texts"  # what it is asked about
+    reads: ClassVar[Literal["texts", "pictures", "graphs"]] = "texts"  # what it is asked about
     verbs: ClassVar[tuple[str, ...]] = ()  # the methods that ask it something; a call does the first
     model: Model | Ensemble
     task: Spec | None = field(default=None, kw_only=True)  # what it learned, or what it can do by its make
@@ -99,7 +99,7 @@ class Pipeline:
 class PicturePipeline(Pipeline):
     """One that is asked about pictures, all of one size."""
 
-    reads: ClassVar[Literal["texts", "pictures"]] = "pictures"
+    reads: ClassVar[Literal["texts", "pictures", "graphs"]] = "pictures"
     # how pictures of other sizes come to the model's, unless it is said; None: as it was trained, or not at all
     fit: Fit | None = field(default=None, kw_only=True)
 

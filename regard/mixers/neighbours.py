@@ -77,7 +77,7 @@ class MessagePassing(Mixer):
         flat = x.flatten(0, 1)  # (rows · time, width); places count through all rows
         see = view.watcher(self.path, *self.names)
         y = self.hear(flat, view, see)
-        y = y if self.norm is None else self.norm(y, list_real(view))
+        y = y if self.norm is None else self.norm(y, list_real(view), not view.again)
         return self.activation(y).view_as(x)
 
     def hear(self, x: Tensor, view: View, see: See | None) -> Tensor:
@@ -144,7 +144,7 @@ class Isomorphism(MessagePassing):
     def hear(self, x: Tensor, view: View, see: See | None) -> Tensor:
         sums = (1 + self.epsilon) * x + collect(self.speak(x, view), view, len(x))
         hidden = self.up(report(sums, "gathered", view, see))
-        hidden = hidden if self.inner_norm is None else self.inner_norm(hidden, list_real(view))
+        hidden = hidden if self.inner_norm is None else self.inner_norm(hidden, list_real(view), not view.again)
         return self.down(self.activation(hidden))
 
 

@@ -2,6 +2,10 @@
 
 While training, each channel is centred and scaled by what all real positions of the batch have there, and a running
 mean of these is kept; in use the running ones count, so that an answer doesn't depend on who else is asked.
+
+Where all nodes are alike, a channel has no spread, and dividing by it would turn the lag of a running mean into huge
+numbers, more so with every norm above. So a channel is scaled by v / (v + ε) besides, while training and in use: with
+an ordinary variance v that is 1, and a channel that says nothing gives its bias.
 """
 
 from __future__ import annotations
@@ -14,11 +18,13 @@ from regard.core.mixer import Part
 
 MOMENTUM = 0.1  # how much a batch moves the running statistics
 EPS = 1e-5
+FALL = 100.0  # the running variance is at most so many times a batch's: it begins at 1, which may be far too much
 
 
 class BatchNorm(Part):
     """(positions, width) to the same; a pad counts for nothing."""
 
+    running = ("mean", "variance")
     mean: Tensor
     variance: Tensor
 
@@ -34,11 +40,30 @@ class BatchNorm(Part):
         self.mean.zero_()
         self.variance.fill_(1.0)
 
-    def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
-        """`real`: the numbers of the real positions, (real,); None: all are. What a pad gets means nothing."""
+    def forward(self, x: Tensor, real: Tensor | None, moves: bool = True) -> Tensor:
+        """`real`: the numbers of the real positions, (real,); None: all are. What a pad gets means nothing.
+
+        `moves`: whether the running statistics take note of this batch; not of one that is computed again.
+        """
         if not self.training:
-            return F.batch_norm(x, self.mean, self.variance, self.gain, self.bias, eps=EPS)
+            return F.batch_norm(x, self.mean, self.variance, self._damp(self.variance), self.bias, eps=EPS)
         chosen = x if real is None else x.index_select(0, real)
-        alone = len(chosen) < 2  # one position has no spread
-        found = F.batch_norm(chosen, self.mean, self.variance, self.gain, self.bias, not alone, MOMENTUM, EPS)
+        if len(chosen) < 2:  # one position has no spread
+            found = F.batch_norm(chosen, self.mean, self.variance, self._damp(self.variance), self.bias, eps=EPS)
+        else:
+            spread = chosen.var(0, correction=0)
+            found = F.batch_norm(chosen, None, None, self._damp(spread), self.bias, True, eps=EPS)
+            if moves:
+                self._remember(chosen.detach(), spread.detach())
         return found if real is None else torch.zeros_like(x).index_copy(0, real, found)
+
+    def _damp(self, variance: Tensor) -> Tensor:
+        """The gain, and nothing of it where a channel has no spread: (width,)."""
+        return self.gain * (variance / (variance + EPS)).to(self.gain.dtype)
+
+    @torch.no_grad()
+    def _remember(self, x: Tensor, spread: Tensor) -> None:
+        unbiased = spread * (len(x) / (len(x) - 1))
+        self.mean.lerp_(x.mean(0).to(self.mean.dtype), MOMENTUM)
+        self.variance.lerp_(unbiased.to(self.variance.dtype), MOMENTUM)
+        torch.minimum(self.variance, FALL * unbiased.to(self.variance.dtype), out=self.variance)

@@ -326,7 +326,7 @@ def describe_differences(runs: Sequence[Contender]) -> list[str]:
     if len({run.account.digest for run in runs}) > 1:
         told = f"; how often training saw something is counted in {runs[0].label}'s" if runs[0].scores.portions else ""
         found.append(f"These runs were trained on different data{told}.")
-    return found
+    return found + [f"{run.label}: {run.scores.note}." for run in runs if run.scores.note]
 
 
 def find_seeds(runs: Sequence[Account]) -> set[tuple[str, str]]:

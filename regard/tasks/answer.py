@@ -1,5 +1,5 @@
-"""What is to be said of a graph: one label, several, a number, or a label for each node. Each kind of answer knows its
-head, its loss and its measures.
+"""What is to be said of a graph: one label, several, a number, or a label or a number for each node. Each kind of
+answer knows its head, its loss and its measures.
 
 Several labels are measured by the average precision of each, then the mean over labels, as the Long Range Graph
 Benchmark does (Dwivedi et al. 2022).
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -24,6 +24,8 @@ from regard.tasks.measures import Numbers, enclose, measure_labels, measure_prob
 from regard.tasks.scores import score_labels, score_shares
 from regard.tasks.significance import Statistic
 
+Saying = Literal["label", "labels", "number", "node-labels", "node-numbers"]  # the kinds of answer
+KNOWN = ("label", "labels", "number", "node_labels", "node_numbers")  # where samples have them
 DRAWS = 200  # resamples of an average precision, each of which must be ranked anew
 
 
@@ -35,11 +37,12 @@ class Answer(ABC):
     goal: ClassVar[str]
     rising: ClassVar[bool]
     pooled: ClassVar[bool] = True  # one answer a graph, and not one a node
+    exact: ClassVar[bool] = True  # an answer is right or wrong, and not near
 
     def insist(self, sample: Sample) -> None:
         """Refuse a sample of which this isn't known."""
         if self.field not in sample:
-            have = [name for name in ("label", "labels", "number", "node_labels") if name in sample]
+            have = [name for name in KNOWN if name in sample]
             told = f"it has {', '.join(have)}: task.answer says which is learned" if have else "it has none"
             raise Unusable(f"no {self.field}: {told}")
 
@@ -171,6 +174,7 @@ class SeveralLabels(Answer):
 
 class OneNumber(Answer):
     field = "number"
+    exact = False
     goal, rising = "error", False
     measures: ClassVar[Mapping[str, bool]] = {"error": False}
 
@@ -232,11 +236,50 @@ class NodeLabels(Answer):
         return [labels[n] for n in found.argmax(1).tolist()]
 
 
+class NodeNumbers(Answer):
+    field = "node_numbers"
+    goal, rising = "error", False
+    measures: ClassVar[Mapping[str, bool]] = {"error": False}
+    pooled = False
+    exact = False
+
+    def column(self, labels: int) -> ColumnSpec:
+        return ColumnSpec(dtype="float32")
+
+    def encode(self, sample: Sample, labels: Mapping[str, int]) -> Any:
+        return np.array(sample["node_numbers"], np.float32)
+
+    def count_outputs(self, labels: int) -> int:
+        return 1
+
+    def loss(self, given: Tensor, right: Tensor, smoothing: float) -> Tensor:
+        return F.l1_loss(given[:, 0], right, reduction="sum")
+
+    def _lose(self, samples: Sequence[Sample], found: Sequence[Numbers]) -> tuple[list[float], list[int]]:
+        """The sum of each graph's errors, and how many nodes it has."""
+        wanted = [np.asarray(sample["node_numbers"], np.float64) for sample in samples]
+        errors = [float(np.abs(rows[:, 0] - right).sum()) for rows, right in zip(found, wanted, strict=True)]
+        return errors, [len(right) for right in wanted]
+
+    def measure(self, samples: Sequence[Sample], found: Sequence[Numbers], labels: Sequence[str]) -> dict[str, Any]:
+        errors, counts = self._lose(samples, found)
+        return ratio(errors, counts).named("error") | {"count": sum(counts)}
+
+    def score(self, samples: Sequence[Sample], found: Sequence[Numbers], labels: Sequence[str]) -> dict[str, Statistic]:
+        errors, counts = self._lose(samples, found)
+        return {"error": Statistic.mean(errors, counts, rising=False)}
+
+    def tell(self, found: Numbers, labels: Sequence[str]) -> list[float]:
+        numbers: list[float] = found[:, 0].tolist()
+        return numbers
+
+
 ANSWERS: dict[str, Answer] = {
     "label": OneLabel(),
     "labels": SeveralLabels(),
     "number": OneNumber(),
     "node-labels": NodeLabels(),
+    "node-numbers": NodeNumbers(),
 }
 
 

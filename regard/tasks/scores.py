@@ -60,6 +60,7 @@ class SampleScores:
     tokens: str = ""  # what tells its predictions from others', beside a tokenizer
     sizes: Sequence[float] = ()  # how long each sample is; nothing where they have no length
     size_name: str = ""  # what that is counted in
+    note: str = ""  # what else there is to know of its figures
     portions: Mapping[str, Portions] = field(default_factory=dict)  # by what they are: words, labels
 
 

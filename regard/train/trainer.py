@@ -19,6 +19,7 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
+from regard.core.mixer import Part
 from regard.core.model import Model
 from regard.core.stack import Stack
 from regard.core.weights import fill
@@ -87,9 +88,9 @@ class Trainer:
         if spec.adapt is not None:
             spec.adapt.attach(model, fresh)
         self.optimizer = spec.optimizer.build(model)
-        self.names = [name for name, _ in model.named_parameters()]
         self.weights: list[Tensor] = [weight for _, weight in model.named_parameters()]
-        self.mean = [weight.detach().clone() for weight in self.weights] if spec.ema else []
+        self.averaged = {**dict(model.named_parameters()), **find_running(model)}
+        self.mean = [weight.detach().clone() for weight in self.averaged.values()] if spec.ema else []
         # a checkpoint comes later, so these are the weights that the run begins with; adapters do nothing yet
         self.first = [weight.detach().clone() for weight in self._learning] if task.compares else []
         self.signals, self.timer = Signals(world), Timer(spec, world, bool(task.validation))
@@ -214,7 +215,7 @@ class Trainer:
         if self.mean:
             decay = min(self.spec.ema, (1 + self.moment.step) / (10 + self.moment.step))
             with torch.no_grad():
-                torch._foreach_lerp_(self.mean, self.weights, 1 - decay)
+                torch._foreach_lerp_(self.mean, list(self.averaged.values()), 1 - decay)
 
     def _settle(self) -> None:
         """Evaluate and save where it is time to."""
@@ -268,7 +269,8 @@ class Trainer:
     @contextmanager
     def use_average(self) -> Iterator[None]:
         """The running average in the weights' place, for as long as it takes."""
-        with exchange(self.weights, self.mean or [weight.data for weight in self.weights]):
+        weights = list(self.averaged.values())
+        with exchange(weights, self.mean or [weight.data for weight in weights]):
             yield
 
     @contextmanager
@@ -303,7 +305,7 @@ class Trainer:
             tensors["adapter"] = adapters(self.model)
             state["adapt"] = self.spec.adapt.model_dump(mode="json")
         if self.mean:
-            tensors["average"] = dict(zip(self.names, self.mean, strict=True))
+            tensors["average"] = dict(zip(self.averaged, self.mean, strict=True))
         if memory := self.task.memory():
             tensors["memory"] = memory
         data = {"state": state, "spec": self.model.spec.model_dump()}
@@ -321,10 +323,13 @@ class Trainer:
         else:
             restore(self.model, checkpoint.tensors("adapter"))
         unpack(self.optimizer, self.model, checkpoint.tensors("optimizer"))
-        self.mean = [weight.detach().clone() for weight in self.weights] if self.spec.ema else []
+        self.mean = [weight.detach().clone() for weight in self.averaged.values()] if self.spec.ema else []
         if self.mean and (checkpoint.path / "average.safetensors").exists():  # or it begins here, with these weights
             found = checkpoint.tensors("average")
-            self.mean = [found[name].to(self.model.device) for name in self.names]
+            # runs from before averaged parameters alone
+            self.mean = [
+                found.get(name, now).to(self.model.device) for name, now in zip(self.averaged, self.mean, strict=True)
+            ]
         restore_generators(checkpoint.tensors("generators"), self.model.device, self.world)
         if (checkpoint.path / "memory.safetensors").exists():
             self.task.recall(self.model, checkpoint.tensors("memory"))
@@ -349,6 +354,12 @@ class Trainer:
         store, name = self.archive.store, signal.Signals(number).name
         kept = "nothing is kept" if store is None else f"saved in {store.folder}"
         raise Stopped(f"{name} at step {self.moment.step}: {kept}", self.archive.resume, number)
+
+
+def find_running(model: Model) -> dict[str, Tensor]:
+    """The statistics that follow the weights, by their names: an average of weights needs one of these."""
+    parts = [(path, part) for path, part in model.named_modules() if isinstance(part, Part)]
+    return {f"{path}.{name}": part.get_buffer(name) for path, part in parts for name in part.running}
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from regard.errors import RegardError
 from regard.models import preset
 from regard.runs.load import load
 from regard.tasks.answer import ANSWERS, average_precision, measure_precision
-from regard.tasks.graphs import GraphReader, GraphTaskSpec, cut_groups
+from regard.tasks.graph_reader import GraphReader, cut_groups
+from regard.tasks.graphs import GraphTaskSpec
 from tests.cli.test_cli import regard
 from tests.cli.test_verbs import told
 
@@ -125,7 +126,7 @@ def test_several_labels_are_measured_by_average_precision(tmp_path: Path) -> Non
 
 
 def test_a_task_tells_what_is_missing(tmp_path: Path) -> None:
-    assert set(ANSWERS) == {"label", "labels", "number", "node-labels"}
+    assert set(ANSWERS) == {"label", "labels", "number", "node-labels", "node-numbers"}
     spec = GraphTaskSpec(answer="labels")
     assert spec.known_measures() == {"average_precision": True, "loss": False}
     file = tmp_path / "run.yaml"
@@ -133,7 +134,7 @@ def test_a_task_tells_what_is_missing(tmp_path: Path) -> None:
     tree |= {"out": str(tmp_path / "r")}
     file.write_text(json.dumps(tree))
     done = regard("train", str(file))
-    assert done.returncode != 0 and "no labels: it has label, number, node_labels" in done.stderr
+    assert done.returncode != 0 and "no labels: it has label, number, node_labels, node_numbers" in done.stderr
     file.write_text(json.dumps({**tree, "task": "graphs", "model": "bert-tiny"}))
     done = regard("train", str(file))
     assert done.returncode != 0 and "reads no nodes" in done.stderr

@@ -486,7 +486,7 @@ def test_the_running_average_is_what_is_evaluated_and_used(tmp_path: Path) -> No
     ready = trainer(run, Watch())
     first = next(ready.model.parameters()).detach().clone()
     ready.run()
-    name = ready.names[0]
+    name = next(iter(ready.averaged))
     torch.testing.assert_close(load_model(resolve(str(run.folder))).state_dict()[name], means[-1])
     assert torch.equal(ready.model.state_dict()[name], weight[-1])
 

@@ -4,7 +4,7 @@
 is the skip. All such graphs are 4-regular, so no message passing can tell them apart, however deep: the
 Weisfeiler-Lehman test can't. `cycles`: one ring, or two of half the size. Again all nodes have two neighbours.
 `trees`: a tree of chance, whose label is the parity of its leaves, which counting neighbours settles; as `number`, it
-has the number of its leaves; as `node_labels`, how far each node is from the nearest leaf.
+has the number of its leaves; as `node_labels` and `node_numbers`, how far each node is from the nearest leaf.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ class Trees(GraphCorpus):
         depths = measure_depths(count, sample["edges"])
         leaves = depths.count(0)
         label = "even" if leaves % 2 == 0 else "odd"
-        return {**sample, "label": label, "number": leaves, "node_labels": [str(depth) for depth in depths]}
+        known = {"node_labels": [str(depth) for depth in depths], "node_numbers": depths}
+        return {**sample, "label": label, "number": leaves, **known}
 
 
 def measure_depths(nodes: int, edges: np.ndarray[tuple[int, ...], np.dtype[np.int32]]) -> list[int]:

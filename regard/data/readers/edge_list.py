@@ -14,13 +14,17 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 
 from regard.core.spec import FileName
-from regard.data.graph import make_graph
+from regard.data.graph import Numbers, make_graph, read_index
 from regard.data.lines import lines
 from regard.data.log import Log, Unusable
 from regard.data.reader import ReaderSpec
 from regard.data.sample import Form, Sample
 from regard.data.source import Paths, place_in
 from regard.errors import DataError
+
+Rows = list[tuple[str, list[str]]]  # place and cells of a line
+Labels = dict[str, tuple[str, str]]  # of graphs, by their names: where it stands, and what it is
+LONELY = 2**16  # nodes that a graph may have though its edges name fewer: one mistyped number must not fill the memory
 
 
 class EdgeList(ReaderSpec):
@@ -46,49 +50,92 @@ class EdgeList(ReaderSpec):
         return placed.replace(**{name: place_in(folder, path) for name, path in told.items() if path is not None})
 
     def samples(self, log: Log) -> Iterator[Sample]:
-        labels = {} if self.labels is None else {row[0]: row[1] for _, row in read_rows(self.labels, 2, log)}
-        categories: dict[str, dict[int, int]] = {}
-        for place, (name, node, category) in [] if self.nodes is None else read_rows(self.nodes, 3, log):
-            if not (node.isdecimal() and category.isdecimal()):
-                log.reject(place, f"not a node: {node!r} {category!r}, and both are numbers from 0 on")
-                continue
-            categories.setdefault(name, {})[int(node)] = int(category)
+        labels, known, seen = self._read_labels(log), self._read_nodes(log), set[str]()
         for path in self.find(self.path):
             for name, rows in divide(read_rows(path, 3, log)):
-                sample = self._finish(name, rows, categories.pop(name, {}), log)
-                if sample is not None:
-                    yield {**sample, **({"label": labels[name]} if name in labels else {})}
-        for name, known in categories.items():  # graphs that have no edges
-            sample = self._finish(name, [], known, log)
-            if sample is not None:
-                yield {**sample, **({"label": labels[name]} if name in labels else {})}
+                if name in seen and (self.nodes or self.labels):
+                    told = f"graph named twice: {name!r} was in a file before, and the tables have one of that name"
+                    log.skip(rows[0][0], told)
+                    continue
+                seen.add(name)
+                yield from self._finish(name, rows, known.get(name, {}), labels, log)
+        for name in [name for name in known if name not in seen]:  # graphs that have no edges
+            seen.add(name)
+            yield from self._finish(name, [], known[name], labels, log)
+        for name in [name for name in labels if name not in seen]:
+            log.skip(labels[name][0], f"no nodes: graph {name!r} has a label, and neither edges nor nodes")
 
-    def _finish(self, name: str, rows: list[tuple[str, list[str]]], known: dict[int, int], log: Log) -> Sample | None:
-        """A graph; None where it can't be used, and the log says why."""
+    def _read_labels(self, log: Log) -> Labels:
+        found: Labels = {}
+        for place, row in [] if self.labels is None else read_rows(self.labels, 2, log):
+            if row[0] in found:
+                log.reject(place, f"label there twice: graph {row[0]!r} has one already")
+            found.setdefault(row[0], (place, row[1]))
+        return found
+
+    def _read_nodes(self, log: Log) -> dict[str, dict[int, int]]:
+        """The category of each node, by graph."""
+        found: dict[str, dict[int, int]] = {}
+        for place, row in [] if self.nodes is None else read_rows(self.nodes, 3, log):
+            node, category = read_index(row[1]), read_index(row[2])
+            if node is None or category is None:
+                log.reject(place, f"not a node: {row[1]!r} {row[2]!r}, and both are numbers from 0 on")
+            elif found.setdefault(row[0], {}).setdefault(node, category) != category:
+                log.reject(place, f"node there twice: {node} of graph {row[0]!r} has a category already")
+        return found
+
+    def _finish(self, name: str, rows: Rows, known: dict[int, int], labels: Labels, log: Log) -> Iterator[Sample]:
+        """A graph; nothing where it can't be used, and the log says why."""
         place = rows[0][0] if rows else f"{self.nodes}: graph {name}"
-        edges, kinds = list[tuple[int, int]](), list[int]()
-        for where, cells in rows:
-            if not all(cell.isdecimal() for cell in cells[1:4]):
-                log.skip(where, f"not an edge: {cells[1]!r} {cells[2]!r}, and nodes are numbers from 0 on")
-                return None
-            edges.append((int(cells[1]), int(cells[2])))
-            kinds += [int(cells[3])] if len(cells) > 3 else []
-        if kinds and len(kinds) != len(edges):
-            log.skip(place, "edges differ: some have a kind, and others none")
-            return None
-        count = len(known) or max((max(pair) for pair in edges), default=-1) + 1
-        if known and sorted(known) != list(range(count)):
-            log.skip(place, f"nodes have gaps: {count} of them, and the last is {max(known)}")
-            return None
-        nodes = np.array([[known.get(node, 0)] for node in range(count)], np.int32).reshape(count, 1)
         try:
-            sorts = np.array(kinds, np.int32)[:, None] if kinds else None
-            sample = make_graph(nodes, edges, sorts, place, log)
+            edges, kinds = read_edges(rows)
+            nodes = list_nodes(known, edges, rows, self.nodes is not None)
+            sorts = np.array(kinds, np.int64)[:, None] if kinds else None
+            sample = make_graph(nodes, edges, sorts, place, log, [where for where, _ in rows])
+        except Misplaced as error:
+            log.skip(error.place, error.message)
         except Unusable as error:
             log.skip(place, error.message)
-            return None
-        log.keep()
-        return {**sample, "place": place}
+        else:
+            log.keep()
+            yield {**sample, "place": place, **({"label": labels[name][1]} if name in labels else {})}
+
+
+class Misplaced(Unusable):
+    """What is wrong with one line of a graph."""
+
+    def __init__(self, place: str, message: str) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+def read_edges(rows: Rows) -> tuple[list[tuple[int, int]], list[int]]:
+    """The ends of each edge, and the kinds, where edges have any."""
+    edges, kinds = list[tuple[int, int]](), list[int]()
+    for place, cells in rows:
+        numbers = [number for number in map(read_index, cells[1:4]) if number is not None]
+        if len(numbers) < len(cells[1:4]):
+            raise Misplaced(place, f"not an edge: {cells[1]!r} {cells[2]!r}, and nodes are numbers from 0 on")
+        edges.append((numbers[0], numbers[1]))
+        kinds += numbers[2:]
+    if kinds and len(kinds) != len(edges):
+        raise Unusable("edges differ: some have a kind, and others none")
+    return edges, kinds
+
+
+def list_nodes(known: dict[int, int], edges: list[tuple[int, int]], rows: Rows, listed: bool) -> Numbers:
+    """The category of each node: (nodes, 1); `listed`: a table has them."""
+    if known:
+        if len(known) != max(known) + 1:
+            raise Unusable(f"nodes have gaps: {len(known)} of them, and the last is {max(known)}")
+        return np.array([[known[node]] for node in range(len(known))], np.int64)
+    if listed:
+        raise Unusable("no nodes: the table of nodes has none of this graph")
+    limit = max(2 * len(edges), LONELY)
+    for (place, _), pair in zip(rows, edges, strict=True):
+        if max(pair) >= limit:
+            raise Misplaced(place, f"node out of range: {max(pair)}, and without a table of nodes {limit} are the most")
+    return np.zeros((1 + max(max(pair) for pair in edges), 1), np.int64)
 
 
 def read_rows(path: str, least: int, log: Log) -> Iterator[tuple[str, list[str]]]:
@@ -102,9 +149,9 @@ def read_rows(path: str, least: int, log: Log) -> Iterator[tuple[str, list[str]]
             yield line.place, cells
 
 
-def divide(rows: Iterator[tuple[str, list[str]]]) -> Iterator[tuple[str, list[tuple[str, list[str]]]]]:
+def divide(rows: Iterator[tuple[str, list[str]]]) -> Iterator[tuple[str, Rows]]:
     """The lines of each graph; one whose name comes again later is refused, since its lines must stand together."""
-    seen, now = set[str](), list[tuple[str, list[str]]]()
+    seen, now = set[str](), Rows()
     for place, cells in rows:
         if now and cells[0] != now[0][1][0]:
             yield now[0][1][0], now

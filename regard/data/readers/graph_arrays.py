@@ -2,7 +2,8 @@
 
 `num_nodes` and `num_edges` (or `num_bonds`) say how many each graph has; `node_feat`, (nodes, features), `edges` (or
 `bonds`), (edges, 2), which name the nodes of their own graph from 0 on, and perhaps `edge_feat` (or `bond_feat`) follow
-each other. `labels` has a row for each graph: a class, or a 1 for each label that holds; or `numbers` has one.
+each other. `labels` has a row for each graph: a class, or a 1 for each of several labels that holds; or `numbers` has
+one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from regard.data.graph import Numbers, make_graph
+from regard.data.graph import Numbers, make_graph, read_number
 from regard.data.log import Log, Unusable
 from regard.data.reader import ReaderSpec
 from regard.data.sample import Form, Sample
@@ -54,11 +55,14 @@ class GraphArrays(ReaderSpec):
         for name, last in (("nodes", starts[-1]), ("edges", ends[-1]), ("kinds", ends[-1])):
             if name in arrays and len(arrays[name]) != last:
                 raise DataError(f"{path}: {len(arrays[name])} rows of {name}, and the counts come to {last}")
-        kept = np.float32 if arrays["nodes"].dtype.kind == "f" else np.int32
+        for name in ("labels", "numbers"):
+            if name in arrays and len(arrays[name]) != len(arrays["sizes"]):
+                told = f"{len(arrays[name])} rows of {name}, and there are {len(arrays['sizes'])} graphs"
+                raise DataError(f"{path}: {told}", f"one row of {name} for each graph")
         for n in range(len(arrays["sizes"])):
             place, part = f"{path}:{n + 1}", slice(ends[n], ends[n + 1])
-            nodes = arrays["nodes"][starts[n] : starts[n + 1]].astype(kept)
-            kinds = arrays["kinds"][part].astype(np.int32) if "kinds" in arrays else None
+            nodes = arrays["nodes"][starts[n] : starts[n + 1]]
+            kinds = arrays["kinds"][part] if "kinds" in arrays else None
             try:
                 sample = make_graph(nodes, arrays["edges"][part], kinds, place, log)
                 answers = self._answer({name: arrays[name][n] for name in ("labels", "numbers") if name in arrays})
@@ -70,12 +74,21 @@ class GraphArrays(ReaderSpec):
 
     def _answer(self, told: dict[str, Any]) -> Sample:
         found: Sample = {}
-        if "labels" in told and np.ndim(told["labels"]):
-            found["labels"] = [self._name(label) for label in np.flatnonzero(told["labels"]).tolist()]
+        if "labels" in told and np.size(told["labels"]) == 1:
+            label = read_number(told["labels"].item(), "label")
+            if label != int(label):
+                raise Unusable(f"label: {label} isn't the number of a class")
+            found["label"] = self._name(int(label))
         elif "labels" in told:
-            found["label"] = self._name(int(told["labels"]))
+            row = np.ravel(told["labels"])
+            odd = row[~np.isin(row, (0, 1))]
+            if len(odd):
+                raise Unusable(f"labels: one is {odd[0]}, and a label holds (1) or doesn't (0)")
+            found["labels"] = [self._name(label) for label in np.flatnonzero(row).tolist()]
         if "numbers" in told:
-            found["number"] = float(np.ravel(told["numbers"])[0])
+            if np.size(told["numbers"]) != 1:
+                raise Unusable(f"number: there are {np.size(told['numbers'])}, and a graph has one")
+            found["number"] = float(read_number(told["numbers"].item(), "number"))
         return found
 
     def _name(self, label: int) -> str:
@@ -98,8 +111,15 @@ def load_arrays(path: str) -> dict[str, Numbers]:
         raise DataError(
             f"{path}: no {' or '.join(NAMES[missing[0]])}; there are {known}", "regard settings graph-arrays"
         )
-    if found["nodes"].ndim == 1:
-        found["nodes"] = found["nodes"][:, None]
+    for what, array in found.items():
+        wanted = "biuf" if what in ("nodes", "labels", "numbers") else "biu"
+        if array.dtype.kind not in wanted or not array.ndim:
+            raise DataError(f"{path}: {what} are {array.dtype} {array.shape}, and must be an array of numbers")
+        if what in ("sizes", "counts") and (array.ndim > 1 or (array < 0).any()):
+            raise DataError(f"{path}: {' or '.join(NAMES[what])} must be one list of numbers from 0 on")
+    for what in ("nodes", "kinds"):
+        if what in found and found[what].ndim == 1:
+            found[what] = found[what][:, None]
     if found["edges"].ndim != 2 or found["edges"].shape[1] != 2:
         raise DataError(f"{path}: edges are (edges, 2), and not {found['edges'].shape}")
     return found

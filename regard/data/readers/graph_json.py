@@ -4,7 +4,7 @@
 
 A node is a category, or a list of categories or of numbers; an edge names two nodes, from 0 on, and stands once or in
 both directions. `edge_kinds` has a category, or a list of them, for each edge. What is known is a `label`, a list of
-`labels`, a `number`, or `node_labels`.
+`labels`, a `number`, or a label or a number for each node: `node_labels`, `node_numbers`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from regard.core.spec import Size
 from regard.data.encoding import UTF8, Encoding
-from regard.data.graph import Numbers, make_graph
+from regard.data.graph import Numbers, make_graph, read_number
 from regard.data.lines import LONGEST
 from regard.data.log import Log, Unusable
 from regard.data.reader import ReaderSpec
@@ -74,12 +74,12 @@ def read_rows(value: Any, name: str, whole: bool = True) -> Numbers:
         found = np.array(value)
     except (ValueError, OverflowError):
         raise Unusable(f"{name} differ: their lists aren't equally long") from None
+    if found.ndim > 2:
+        raise Unusable(f"{name} are nested too deeply: a row is a number, or a list of numbers")
     found = found.reshape(len(value), -1) if len(value) else found.reshape(0, 2 if name == "edges" else 1)
     if len(value) and found.dtype.kind not in ("i" if whole else "if"):
         raise Unusable(f"{name} aren't {'whole ' if whole else ''}numbers: such as {str(value[0])[:40]}")
-    if found.dtype.kind == "i" and found.size and max(abs(int(found.min())), abs(int(found.max()))) >= 2**31:
-        raise Unusable(f"{name} have a number that is too large")
-    return found.astype(np.float32 if found.dtype.kind == "f" and len(value) else np.int32)
+    return found if len(value) else found.astype(np.int64)
 
 
 def read_answers(told: Any, nodes: int) -> Sample:
@@ -92,13 +92,15 @@ def read_answers(told: Any, nodes: int) -> Sample:
             if not isinstance(told[name], list):
                 raise Unusable(f"{name}: a list is wanted")
             found[name] = [spell(label, name) for label in told[name]]
-    if len(found.get("node_labels", range(nodes))) != nodes:
-        raise Unusable(f"node_labels: {len(found['node_labels'])} of them for {nodes} nodes")
     if "number" in told:
-        number = told["number"]
-        if isinstance(number, bool) or not isinstance(number, int | float) or not np.isfinite(number):
-            raise Unusable(f"number: {str(number)[:40]!r} isn't one")
-        found["number"] = number
+        found["number"] = read_number(told["number"], "number")
+    if "node_numbers" in told:
+        if not isinstance(told["node_numbers"], list):
+            raise Unusable("node_numbers: a list is wanted")
+        found["node_numbers"] = [read_number(number, "node_numbers") for number in told["node_numbers"]]
+    for name in ("node_labels", "node_numbers"):
+        if len(found.get(name, range(nodes))) != nodes:
+            raise Unusable(f"{name}: {len(found[name])} of them for {nodes} nodes")
     return found
 
 

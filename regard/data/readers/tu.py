@@ -12,13 +12,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import model_validator
 
 from regard.core.spec import Size
-from regard.data.graph import make_graph
+from regard.data.graph import make_graph, number_rows, read_index
 from regard.data.lines import Line, lines
 from regard.data.log import Log, Unusable
 from regard.data.reader import ReaderSpec
@@ -27,6 +27,7 @@ from regard.data.source import Paths, expand_paths, open_bytes, place_in
 from regard.errors import DataError
 
 TABLE = "_A.txt"  # the ending that tells the layout of several files
+DROPPED = "tags left out: nodes have numbers, and these are read"
 
 
 class TU(ReaderSpec):
@@ -94,24 +95,27 @@ class GraphDraft:
     def spoil(self, place: str, reason: str) -> None:
         self.fault = self.fault or (place, reason)
 
+    def add_numbers(self, numbers: list[float], place: str) -> None:
+        """What a node has; all nodes have as many, or else rows would belong to other nodes."""
+        if self.numbers and len(numbers) != len(self.numbers[0]):
+            told = f"this one has {len(numbers)} numbers, and the first has {len(self.numbers[0])}"
+            self.spoil(place, f"nodes differ: {told}")
+        self.numbers.append(numbers)
+
     def finish(self, log: Log) -> Sample | None:
         """The sample; None where it can't be used, and the log says why."""
         if self.fault is not None:
             log.skip(*self.fault)
             return None
-        known = [list(map(float, row)) for row in self.numbers] if self.numbers else [[tag] for tag in self.tags]
-        if len({len(row) for row in known}) > 1:
-            log.skip(self.place, "nodes differ: some have more numbers than others")
-            return None
-        kinds = np.array(self.kinds, np.int32)[:, None] if self.kinds else None
         try:
-            nodes = np.array(known, np.float32 if self.numbers else np.int32).reshape(
-                len(known), len(known[0]) if known else 1
-            )
+            kinds = number_rows(self.kinds, "an edge")[:, None] if self.kinds else None
+            nodes = np.array(self.numbers) if any(self.numbers) else number_rows(self.tags, "a node").reshape(-1, 1)
             sample = make_graph(nodes, self.edges, kinds, self.place, log)
         except Unusable as unusable:
             log.skip(self.place, unusable.message)
             return None
+        if any(self.numbers) and any(self.tags):
+            log.remark(self.place, DROPPED)
         log.keep()
         return {**sample, "label": self.label, "place": self.place}
 
@@ -125,18 +129,22 @@ def read_list(path: str, log: Log) -> Iterator[GraphDraft]:
     for number in range(count[0]):
         head = next(rows, None)
         told = (head.text or "").split() if head is not None else []
-        if head is None or len(told) != 2 or not told[0].isdecimal():
+        size = read_index(told[0]) if len(told) == 2 else None
+        if head is None or size is None:
             place = head.place if head is not None else f"{path}: the end"
             log.skip(place, f"not the head of a graph: nodes and label; graphs from number {number} on are lost")
             return
         draft = GraphDraft(head.place, told[1])
-        for node in range(int(told[0])):
+        for node in range(size):
             row = next(rows, None)
             if row is None:
                 draft.spoil(head.place, f"cut short: {node} of {told[0]} nodes are there")
                 break
             add_node(draft, node, row)
         yield draft
+    rest = next((row for row in rows if (row.text or "").strip()), None)
+    if rest is not None:
+        log.skip(rest.place, f"more than announced: the first line says {count[0]} graphs, and this line follows them")
 
 
 def add_node(draft: GraphDraft, node: int, row: Line) -> None:
@@ -153,14 +161,15 @@ def add_node(draft: GraphDraft, node: int, row: Line) -> None:
         draft.spoil(row.place, "not a node: its tag, how many neighbours it has, and which")
         return
     draft.tags.append(tag)
-    draft.numbers += [numbers] if numbers else []
+    draft.add_numbers(numbers, row.place)
     draft.edges += [(node, other) for other in beside]
 
 
 def read_whole(line: Line | None) -> list[int] | None:
-    """The whole numbers of a line, divided by commas or spaces; None where it has others."""
+    """The whole numbers of a line, divided by commas or spaces; None where it has others, or none."""
     try:
-        return None if line is None or not line.text else [int(cell) for cell in line.text.replace(",", " ").split()]
+        cells = [] if line is None or not line.text else line.text.replace(",", " ").split()
+        return [int(cell) for cell in cells] or None
     except ValueError:
         return None
 
@@ -179,6 +188,8 @@ def read_tables(path: str, log: Log) -> Iterator[GraphDraft]:
         homes.append((found[0] - 1, counts[found[0] - 1]))
         counts[found[0] - 1] += 1
     tags, numbers = read_beside(f"{stem}_node_labels.txt", log), read_beside(f"{stem}_node_attributes.txt", log)
+    if tags is not None and numbers is not None:
+        log.remark(f"{stem}_node_labels.txt:1", DROPPED)
     for node, (graph, _) in enumerate(homes):
         add_features(drafts[graph], node, tags, numbers)
     kinds = read_beside(f"{stem}_edge_labels.txt", log)
@@ -213,11 +224,15 @@ def add_features(draft: GraphDraft, node: int, tags: list[Line] | None, numbers:
     """What a node is: its numbers where there are any, else its tag, else nothing but a node."""
     if numbers is not None:
         try:
-            draft.numbers.append([float(cell) for cell in (numbers[node].text or "").replace(",", " ").split()])
+            found = [float(cell) for cell in (numbers[node].text or "").replace(",", " ").split()]
         except (ValueError, IndexError):
+            found = []
+        if not found:
             draft.spoil(draft.place, f"no numbers: node {node + 1} has none that can be read")
+        else:
+            draft.add_numbers(found, numbers[node].place)
         return
-    found: Any = [0] if tags is None else read_whole(tags[node]) if node < len(tags) else None
-    if found is None or found[0] < 0:
+    tag = [0] if tags is None else read_whole(tags[node]) if node < len(tags) else None
+    if tag is None or tag[0] < 0:
         draft.spoil(draft.place, f"no tag: node {node + 1} has none that can be read")
-    draft.tags.append(0 if found is None else found[0])
+    draft.tags.append(0 if tag is None else tag[0])
