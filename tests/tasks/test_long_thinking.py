@@ -51,8 +51,10 @@ def test_an_lstm_that_thinks_longer_follows_logic_gates(tmp_path: Path) -> None:
     assert found["accuracy"] > 0.9, found  # by chance, half of the bits
 
 
-@pytest.mark.parametrize("kind", ["universal-transformer", "universal-tiny", "universal-decoder"])
-def test_a_universal_transformer_sorts(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "rate"), [("universal-transformer", 0.002), ("universal-tiny", 0.003), ("universal-decoder", 0.003)]
+)
+def test_a_universal_transformer_sorts(tmp_path: Path, kind: str, rate: float) -> None:
     model = {"kind": kind, "width": 64, "heads": 4, "hidden": 128, "dropout": 0.0}
     tree = {
         "task": "algorithm",
@@ -60,9 +62,9 @@ def test_a_universal_transformer_sorts(tmp_path: Path, kind: str) -> None:
         "tokenizer": {"pieces": "given"},
         "batches": {"tokens": 1024},
         "model": {**model, "halt": {"kind": "adaptive", "limit": 4}},
-        "train": {"steps": 350, "optimizer": {"kind": "adamw", "rate": 0.003}, "clip": 1.0},
+        "train": {"steps": 350, "optimizer": {"kind": "adamw", "rate": rate}, "clip": 1.0},
     }
-    assert reach(tmp_path, tree, "--beam", "1")["exact"] > 0.7
+    assert reach(tmp_path, tree, "--beam", "1")["exact"] > 0.8
 
 
 @pytest.mark.parametrize("kind", ["neural-programmer", "neural-programmer-2015"])
