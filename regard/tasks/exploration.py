@@ -89,7 +89,8 @@ class Conditions:
             chosen = torch.randperm(len(group), device=device)[:MOST]
         pairs = torch.cartesian_prod(chosen, chosen)
         kinds = (group // max(1, self.numbers))[pairs]  # 0 greater, 1 lesser, 2 match
-        return pairs[kinds[:, 0] != kinds[:, 1]].unbind(1)
+        one, other = pairs[kinds[:, 0] != kinds[:, 1]].unbind(1)
+        return one, other
 
 
 @dataclass(frozen=True)
