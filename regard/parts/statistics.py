@@ -4,8 +4,8 @@ While training, each channel is centred and scaled by what all real positions of
 mean of these is kept; in use the running ones count, so that an answer doesn't depend on who else is asked.
 
 Where all nodes are alike, a channel has no spread, and dividing by it would turn the lag of a running mean into huge
-numbers, more so with every norm above. So a channel is scaled by v / (v + ε) besides, while training and in use: with
-an ordinary variance v that is 1, and a channel that says nothing gives its bias.
+numbers, more so with every norm above. So a channel is scaled by v / (v + δ) besides, while training and in use: with
+a variance v that is more than rounding that is 1, and a channel that says nothing gives its bias.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from regard.core.mixer import Part
 
 MOMENTUM = 0.1  # how much a batch moves the running statistics
 EPS = 1e-5
+ROUNDING = 1e-8  # δ, a variance that says nothing; a larger one would take away what tells nearly equal graphs apart
 FALL = 100.0  # the running variance is at most so many times a batch's: it begins at 1, which may be far too much
 
 
@@ -59,7 +60,7 @@ class BatchNorm(Part):
 
     def _damp(self, variance: Tensor) -> Tensor:
         """The gain, and nothing of it where a channel has no spread: (width,)."""
-        return self.gain * (variance / (variance + EPS)).to(self.gain.dtype)
+        return self.gain * (variance / (variance + ROUNDING)).to(self.gain.dtype)
 
     @torch.no_grad()
     def _remember(self, x: Tensor, spread: Tensor) -> None:
