@@ -20,6 +20,7 @@ from regard.data.graph import Schema, make_graph
 from regard.data.graph_batch import GivenGraph, Whereabouts, lay_out_graphs
 from regard.data.lexicon import Lexicon
 from regard.data.log import Log, Unusable
+from regard.data.packing import strip_packing
 from regard.data.reader import ReaderSpec
 from regard.data.sample import Sample
 from regard.decode.pipeline import Pipeline, refuse_target
@@ -173,7 +174,7 @@ def tidy_graph(graph: Sample, number: int = 0) -> Sample:
 def find_graph(place: str) -> Sample:
     """A graph of a file, `FILE` or `FILE:NUMBER`, counted from 1 on."""
     path, _, number = place.rpartition(":") if place.rpartition(":")[2].isdecimal() else (place, "", "1")
-    kind = READERS.get(Path(path).suffix.lower())
+    kind = READERS.get(Path(strip_packing(path)).suffix.lower())
     if kind is None or not Path(path).is_file():
         told = "there is no such file" if kind is not None else f"graphs are in {', '.join(READERS)}"
         raise InputError(f"{path}: {told}", "--graph FILE.jsonl, or FILE.jsonl:3 for its third graph")

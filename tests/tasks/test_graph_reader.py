@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,8 @@ def test_a_look_at_a_graph_of_a_file(tmp_path: Path) -> None:
     run, file = str(tmp_path / "run"), str(tmp_path / "g.jsonl")
     done = regard("inspect", run, "--graph", f"{file}:2")
     assert done.returncode == 0 and "2·0" in done.stdout, done.stderr
+    (packed := tmp_path / "g.jsonl.gz").write_bytes(gzip.compress(Path(file).read_bytes()))
+    assert regard("inspect", run, "--graph", f"{packed}:2").stdout == done.stdout
     for words, problem in (
         (["--graph", f"{file}:3"], "there is no graph 3, but 2"),
         (["--graph", str(tmp_path / "none.jsonl")], "there is no such file"),
