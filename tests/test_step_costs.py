@@ -87,8 +87,8 @@ WRITING = [
     ("transformer-tiny", {"width": 32, "depth": 2, "heads": 4, "vocabulary": 40}, {}, 84, 446),
     ("transformer-tiny", {"width": 32, "depth": 2, "heads": 4, "vocabulary": 40}, {"beam": 4}, 88, 518),
     ("luong-feed", {"width": 32, "depth": 1, "vocabulary": 40}, {"beam": 4}, 58, 363),
-    ("gpt2", {"width": 32, "depth": 2, "heads": 4, "vocabulary": 40}, {}, 70, 310),
-    ("mamba-130m", {"width": 32, "depth": 2, "vocabulary": 40}, {}, 107, 210),
+    ("gpt2", {"width": 32, "depth": 2, "heads": 4, "vocabulary": 40}, {}, 59, 320),
+    ("mamba-130m", {"width": 32, "depth": 2, "vocabulary": 40}, {}, 103, 222),
 ]
 
 
