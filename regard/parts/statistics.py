@@ -52,10 +52,10 @@ class BatchNorm(Part):
         if len(chosen) < 2:  # one position has no spread
             found = F.batch_norm(chosen, self.mean, self.variance, self._damp(self.variance), self.bias, eps=EPS)
         else:
-            spread = chosen.var(0, correction=0)
+            spread = chosen.detach().var(0, correction=0)  # what it damps has no slope that would mean something
             found = F.batch_norm(chosen, None, None, self._damp(spread), self.bias, True, eps=EPS)
             if moves:
-                self._remember(chosen.detach(), spread.detach())
+                self._remember(chosen.detach(), spread)
         return found if real is None else torch.zeros_like(x).index_copy(0, real, found)
 
     def _damp(self, variance: Tensor) -> Tensor:

@@ -111,7 +111,7 @@ def test_a_norm_over_a_batch_counts_real_nodes_alone_and_remembers() -> None:
     edges = Edges.join([torch.tensor(pairs) for pairs in PAIRS], TIME)
     before = plain(x, View.of(x, REAL, edges=edges))[REAL]
     oracle = torch.nn.BatchNorm1d(WIDTH).double()
-    torch.testing.assert_close(found[REAL], oracle(before).relu(), atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(found[REAL], oracle(before).relu(), atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(mixer.norm.mean, oracle.running_mean)
     torch.testing.assert_close(mixer.norm.variance, oracle.running_var)
 
