@@ -18,7 +18,7 @@ from regard.lens import chunk
 from regard.lens.page import Figure, embed_page, make_page
 from regard.lens.script import VIEWER, kinds
 from tests.lens import looks
-from tests.lens.screen import Screen, serve, show, visit
+from tests.lens.screen import SETTLE, Screen, serve, show, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -349,6 +349,7 @@ def test_large_maps_are_zoomed_and_scrolled_to_the_cell(browser: Browser, tmp_pa
         screen.settle()
         assert screen.page.locator(".map caption").inner_text() == "Rows 0 to 23 of 200, columns 192 to 199 of 200"
         screen.page.get_by_role("button", name="← columns").click()
+        screen.settle()
         assert "columns 168 to 191" in screen.page.locator(".map caption").inner_text()
 
 
@@ -396,6 +397,7 @@ def test_a_page_in_a_notebook_draws_and_saves_inside_its_frame(browser: Browser,
     with visit(browser, (tmp_path / "notebook.html").as_uri()) as screen:
         frame = screen.page.frame_locator("iframe")
         frame.locator(".sheet [role=option]").nth(6).click()
+        screen.page.frames[1].evaluate(SETTLE)
         assert frame.locator(".readout .where").inner_text() == "layer 1, head 1"
         with screen.page.expect_download() as found:
             frame.locator(".map [data-save=CSV]").click()

@@ -185,7 +185,13 @@ export function savePng({ words, width, height, draw }) {
   const pen = fitCanvas(canvas, width, height, Math.min(SHARP, PNG_MOST / Math.max(width, height)));
   pen.rect(0, 0, width, height, { fill: readColors().panel });
   draw(pen);
-  canvas.toBlob((blob) => saveBlob(fileName(words, "png"), blob), "image/png");
+  saveBlob(fileName(words, "png"), encodePng(canvas));
+}
+
+/** A canvas as a file, at once: a browser may refuse what comes long after the click that asked for it. */
+function encodePng(canvas) {
+  const letters = atob(canvas.toDataURL("image/png").split(",")[1]);
+  return new Blob([Uint8Array.from(letters, (letter) => letter.charCodeAt(0))], { type: "image/png" });
 }
 
 export function saveSvg({ words, width, height, draw }) {
