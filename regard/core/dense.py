@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.kernels.matrix import linear
+
 
 class Dense(nn.Linear):
     """x Wᵀ + b: (…, inputs) to (…, outputs). A torch module underneath, so that its tools find it."""
@@ -19,11 +21,11 @@ class Dense(nn.Linear):
     exact = False  # whether its weights are never packed: a choice depends on them
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight, self.bias)
+        return linear(x, self.weight, self.bias)
 
     def score(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """x Wᵀ, and a bias that somebody else owns."""
-        return F.linear(x, self.matrix(), bias)
+        return linear(x, self.matrix(), bias)
 
     def score_in_single(self, x: Tensor) -> Tensor:
         """x Wᵀ in single precision, whatever the weights and autocast say: for a choice that rounding would change."""
@@ -45,7 +47,7 @@ class Lookup(nn.Embedding):
 
     def score(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """How well each of its vectors fits x: (…, size) to (…, count)."""
-        return F.linear(x, self.matrix(), bias)
+        return linear(x, self.matrix(), bias)
 
     def matrix(self) -> Tensor:
         """The vectors as they count: (count, size)."""

@@ -201,6 +201,226 @@ constexpr Tile TILES_AVX512[] = {tile_avx512<1>, tile_avx512<2>, tile_avx512<3>,
                                  tile_avx512<4>, tile_avx512<5>, tile_avx512<6>};
 constexpr Tile TILES_AVX2[] = {tile_avx2<1>, tile_avx2<2>};
 
+// ---- products in single precision, with AVX-512 alone
+//
+// MKL, which torch asks, has AVX-512 for one maker's processors; on the others it leaves half of them idle.
+
+constexpr int64_t TALL = 6;      // rows of a tile
+constexpr int64_t STRIP = 48;    // rows whose numbers stay near while panels are read
+constexpr int64_t DEEP = 512;    // inputs that are multiplied before sums are stored
+constexpr int64_t WIDE = 2048;   // outputs whose packed weights are held at once
+
+// A matrix of any steps: element (i, j) stands at i · row + j · column.
+struct Matrix {
+  const float* numbers;
+  int64_t row, column;
+};
+
+// Four sums over a register each.
+AVX512 inline __m128 add_four(__m512 a, __m512 b, __m512 c, __m512 d) {
+  const __m256 a2 = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+  const __m256 b2 = _mm256_add_ps(_mm512_castps512_ps256(b), _mm512_extractf32x8_ps(b, 1));
+  const __m256 c2 = _mm256_add_ps(_mm512_castps512_ps256(c), _mm512_extractf32x8_ps(c, 1));
+  const __m256 d2 = _mm256_add_ps(_mm512_castps512_ps256(d), _mm512_extractf32x8_ps(d, 1));
+  const __m256 all = _mm256_hadd_ps(_mm256_hadd_ps(a2, b2), _mm256_hadd_ps(c2, d2));
+  return _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+}
+
+// ROWS rows by four outputs, whose weights are read as they are: y (+)= x wᵀ + bias, from `inputs` numbers of each.
+template <int ROWS>
+AVX512 void dot_avx512(const float* x, int64_t step, const float* w, int64_t pitch, int64_t inputs, const float* bias,
+                       bool adds, int64_t outputs, float* y, int64_t stride) {
+  __m512 sum[ROWS][4];
+#pragma GCC unroll 8
+  for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 4
+    for (int o = 0; o < 4; ++o) sum[r][o] = _mm512_setzero_ps();
+  const float* near[4];  // an output that isn't there repeats the last, and isn't stored
+  for (int64_t o = 0; o < 4; ++o) near[o] = w + (o < outputs ? o : outputs - 1) * pitch;
+  for (int64_t k = 0; k < inputs; k += 16) {
+    const __mmask16 there = inputs - k >= 16 ? 0xffff : (1u << (inputs - k)) - 1;
+    __m512 v[4];
+#pragma GCC unroll 4
+    for (int o = 0; o < 4; ++o) v[o] = _mm512_maskz_loadu_ps(there, near[o] + k);
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; ++r) {
+      const __m512 n = _mm512_maskz_loadu_ps(there, x + r * step + k);
+#pragma GCC unroll 4
+      for (int o = 0; o < 4; ++o) sum[r][o] = _mm512_fmadd_ps(n, v[o], sum[r][o]);
+    }
+  }
+  const __mmask8 kept = outputs >= 4 ? 0xf : (1u << outputs) - 1;
+  const __m128 more = bias ? _mm_maskz_loadu_ps(kept, bias) : _mm_setzero_ps();
+#pragma GCC unroll 8
+  for (int r = 0; r < ROWS; ++r) {
+    __m128 all = add_four(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
+    all = _mm_add_ps(all, adds ? _mm_maskz_loadu_ps(kept, y + r * stride) : more);
+    _mm_mask_storeu_ps(y + r * stride, kept, all);
+  }
+}
+
+using Dot = void (*)(const float*, int64_t, const float*, int64_t, int64_t, const float*, bool, int64_t, float*,
+                     int64_t);
+constexpr Dot DOTS[] = {dot_avx512<1>, dot_avx512<2>, dot_avx512<3>, dot_avx512<4>, dot_avx512<5>, dot_avx512<6>};
+
+// Rows in tiles of like height: `tile` of so many, from where to where.
+inline int64_t begin_tile(int64_t rows, int64_t tiles, int64_t tile) { return rows * tile / tiles; }
+
+// y = x wᵀ + bias for few rows: weights aren't packed, since each is used only a few times.
+void multiply_few(const float* x, int64_t rows, int64_t inputs, const float* w, const float* bias, int64_t outputs,
+                  float* y) {
+  const int64_t tiles = (rows + TALL - 1) / TALL, fours = (outputs + 3) / 4;
+#pragma omp parallel for schedule(static) if (rows * inputs * outputs > ALONE)
+  for (int64_t four = 0; four < fours; ++four) {
+    const int64_t o = four * 4, left = outputs - o < 4 ? outputs - o : 4;
+    for (int64_t k = 0; k < inputs; k += DEEP) {
+      const int64_t deep = inputs - k < DEEP ? inputs - k : DEEP;
+      for (int64_t tile = 0; tile < tiles; ++tile) {
+        const int64_t row = begin_tile(rows, tiles, tile), count = begin_tile(rows, tiles, tile + 1) - row;
+        DOTS[count - 1](x + row * inputs + k, inputs, w + o * inputs + k, inputs, deep, bias ? bias + o : nullptr,
+                        k > 0, left, y + row * outputs + o, outputs);
+      }
+    }
+  }
+}
+
+// ROWS rows by a panel of 64 outputs, packed as [inputs][64]. Rows are read with steps, or packed as [inputs][ROWS].
+template <int ROWS>
+AVX512 void sweep_avx512(const float* x, int64_t row, int64_t column, const float* w, int64_t inputs, const float* bias,
+                         bool adds, int64_t outputs, float* y, int64_t stride) {
+  __m512 sum[ROWS][4];
+#pragma GCC unroll 8
+  for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 4
+    for (int o = 0; o < 4; ++o) sum[r][o] = _mm512_setzero_ps();
+  for (int64_t k = 0; k < inputs; ++k) {
+    __m512 v[4];
+#pragma GCC unroll 4
+    for (int o = 0; o < 4; ++o) v[o] = _mm512_loadu_ps(w + k * PANEL + o * 16);
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; ++r) {
+      const __m512 n = _mm512_set1_ps(x[r * row + k * column]);
+#pragma GCC unroll 4
+      for (int o = 0; o < 4; ++o) sum[r][o] = _mm512_fmadd_ps(n, v[o], sum[r][o]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int o = 0; o < 4; ++o) {
+    const int64_t left = outputs - o * 16;
+    if (left <= 0) return;
+    const __mmask16 kept = left >= 16 ? 0xffff : (1u << left) - 1;
+    const __m512 more = bias ? _mm512_maskz_loadu_ps(kept, bias + o * 16) : _mm512_setzero_ps();
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; ++r) {
+      float* at = y + r * stride + o * 16;
+      _mm512_mask_storeu_ps(at, kept, _mm512_add_ps(sum[r][o], adds ? _mm512_maskz_loadu_ps(kept, at) : more));
+    }
+  }
+}
+
+using Sweep = void (*)(const float*, int64_t, int64_t, const float*, int64_t, const float*, bool, int64_t, float*,
+                       int64_t);
+constexpr Sweep SWEEPS[] = {sweep_avx512<1>, sweep_avx512<2>, sweep_avx512<3>,
+                            sweep_avx512<4>, sweep_avx512<5>, sweep_avx512<6>};
+
+// Sixteen outputs by sixteen inputs turned round: what stood side by side stands one below the other.
+AVX512 void turn_avx512(const float* from, int64_t pitch, float* to) {
+  __m512 a[16], b[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) a[i] = _mm512_loadu_ps(from + i * pitch);
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+    b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    a[i] = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(b[i]), _mm512_castps_pd(b[i + 2])));
+    a[i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(b[i]), _mm512_castps_pd(b[i + 2])));
+    a[i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(b[i + 1]), _mm512_castps_pd(b[i + 3])));
+    a[i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(b[i + 1]), _mm512_castps_pd(b[i + 3])));
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    b[i] = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88);
+    b[i + 4] = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd);
+    b[i + 8] = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88);
+    b[i + 12] = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xdd);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    _mm512_storeu_ps(to + i * PANEL, _mm512_shuffle_f32x4(b[i], b[i + 8], 0x88));
+    _mm512_storeu_ps(to + (i + 4) * PANEL, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0x88));
+    _mm512_storeu_ps(to + (i + 8) * PANEL, _mm512_shuffle_f32x4(b[i], b[i + 8], 0xdd));
+    _mm512_storeu_ps(to + (i + 12) * PANEL, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0xdd));
+  }
+}
+
+// A panel of weights, element (input, output) of `w` from its first on, as [inputs][64]; zeros where there is none.
+AVX512 void pack_panel(Matrix w, int64_t inputs, int64_t outputs, float* to) {
+  const bool whole = outputs == PANEL && inputs % 16 == 0;
+  if (w.column == 1) {
+    for (int64_t k = 0; k < inputs; ++k)
+      for (int64_t o = 0; o < PANEL; o += 16) {
+        const int64_t left = outputs - o;
+        const __mmask16 there = left >= 16 ? 0xffff : left <= 0 ? 0 : (1u << left) - 1;
+        _mm512_storeu_ps(to + k * PANEL + o, _mm512_maskz_loadu_ps(there, w.numbers + k * w.row + o));
+      }
+  } else if (whole && w.row == 1) {
+    for (int64_t o = 0; o < PANEL; o += 16)
+      for (int64_t k = 0; k < inputs; k += 16) turn_avx512(w.numbers + o * w.column + k, w.column, to + k * PANEL + o);
+  } else {
+    std::memset(to, 0, inputs * PANEL * sizeof(float));
+    for (int64_t o = 0; o < outputs; ++o)
+      for (int64_t k = 0; k < inputs; ++k) to[k * PANEL + o] = w.numbers[k * w.row + o * w.column];
+  }
+}
+
+// y (+)= x w + bias for many rows: (rows, inputs) by (inputs, outputs), each with steps of its own.
+void multiply_many(Matrix x, Matrix w, const float* bias, bool adds, int64_t rows, int64_t inputs, int64_t outputs,
+                   float* y, int64_t stride) {
+  static thread_local std::vector<float> room;
+  room.resize(round_up(outputs < WIDE ? outputs : WIDE, PANEL) * (inputs < DEEP ? inputs : DEEP));
+  float* const packed = room.data();
+  const int64_t strips = (rows + STRIP - 1) / STRIP;
+  const bool turned = x.column != 1;
+#pragma omp parallel if (rows * inputs * outputs > ALONE)
+  {
+    std::vector<float> near(turned ? STRIP * DEEP : 0);
+    for (int64_t left = 0; left < outputs; left += WIDE)
+      for (int64_t k = 0; k < inputs; k += DEEP) {
+        const int64_t deep = inputs - k < DEEP ? inputs - k : DEEP;
+        const int64_t wide = outputs - left < WIDE ? outputs - left : WIDE, panels = (wide + PANEL - 1) / PANEL;
+#pragma omp for schedule(static)
+        for (int64_t panel = 0; panel < panels; ++panel) {
+          const int64_t o = left + panel * PANEL;
+          pack_panel({w.numbers + k * w.row + o * w.column, w.row, w.column}, deep,
+                     outputs - o < PANEL ? outputs - o : PANEL, packed + panel * PANEL * deep);
+        }
+        int64_t held = -1;  // the strip whose rows are packed
+#pragma omp for schedule(static)
+        for (int64_t work = 0; work < strips * panels; ++work) {
+          const int64_t strip = work / panels, panel = work % panels, o = left + panel * PANEL;
+          const int64_t first = begin_tile(rows, strips, strip), count = begin_tile(rows, strips, strip + 1) - first;
+          const int64_t tiles = (count + TALL - 1) / TALL;
+          for (int64_t tile = 0; tile < tiles; ++tile) {
+            const int64_t row = first + begin_tile(count, tiles, tile);
+            const int64_t tall = first + begin_tile(count, tiles, tile + 1) - row;
+            const float* from = x.numbers + row * x.row + k * x.column;
+            float* const kept = near.data() + (row - first) * deep;
+            if (turned && held != strip)
+              for (int64_t j = 0; j < deep; ++j)
+                for (int64_t r = 0; r < tall; ++r) kept[j * tall + r] = from[r * x.row + j * x.column];
+            SWEEPS[tall - 1](turned ? kept : from, turned ? 1 : x.row, turned ? tall : 1, packed + panel * PANEL * deep,
+                             deep, bias ? bias + o : nullptr, adds || k > 0,
+                             outputs - o < PANEL ? outputs - o : PANEL, y + row * stride + o, stride);
+          }
+          held = strip;
+        }
+      }
+  }
+}
+
 // ---- attention of a few queries: softmax(q kᵀ · scale) v, head by head
 
 struct Heads {
@@ -706,6 +926,19 @@ void regard_multiply(const float* x, int64_t rows, int64_t inputs, const int8_t*
       }
     }
   }
+}
+
+// y = x wᵀ + bias in single precision: x (rows, inputs), w (outputs, inputs). For level 2 alone.
+void regard_multiply_few(const float* x, int64_t rows, int64_t inputs, const float* w, const float* bias,
+                         int64_t outputs, float* y) {
+  multiply_few(x, rows, inputs, w, bias, outputs, y);
+}
+
+// y = x w + bias, or y += x w, in single precision, for many rows. `steps`: from one row and one column to the next, of x,
+// (rows, inputs), and of w, (inputs, outputs), and from one row to the next of y. For level 2 alone.
+void regard_multiply_many(const float* x, const float* w, const float* bias, int adds, int64_t rows, int64_t inputs,
+                          int64_t outputs, float* y, const int64_t* steps) {
+  multiply_many({x, steps[0], steps[1]}, {w, steps[2], steps[3]}, bias, adds, rows, inputs, outputs, y, steps[4]);
 }
 
 // What a few queries see. `sizes`: rows, heads, groups of heads that share keys, queries, keys, numbers of a head (in

@@ -22,6 +22,7 @@ from regard.core.mixer import Part
 from regard.core.packed import PackedGates
 from regard.core.view import View
 from regard.errors import InputError
+from regard.kernels.matrix import linear
 from regard.parts.repeated import Repeated
 
 Kind = Literal["rnn", "relu", "lstm", "gru"]
@@ -241,7 +242,7 @@ class Cell(Part):
         if isinstance(self.fused, PackedGates):
             found: Tensor = getattr(self.fused, end)(x)
             return found
-        return F.linear(x, getattr(self.fused, f"weight_{end}"), getattr(self.fused, f"bias_{end}"))
+        return linear(x, getattr(self.fused, f"weight_{end}"), getattr(self.fused, f"bias_{end}"))
 
     def _weights(self, layer: int, back: int = 0) -> list[Tensor]:
         """Of the input, of the last hidden vector, and their biases; `back`: of the direction from the end."""
@@ -266,7 +267,7 @@ class Ahead:
         self.joined = cell.kind != "gru"  # a GRU's reset gate stands between its two products; else they are one
         rest, bias = weight[:, known:], bias + self.other if self.joined else bias
         rest = torch.cat((rest, self.recurrent), 1) if self.joined else rest
-        self.given = Repeated(F.linear(x, weight[:, :known], bias), rest)
+        self.given = Repeated(linear(x, weight[:, :known], bias), rest)
 
     def step(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
         """The cell's own `step`, from the rest of its input."""
@@ -275,7 +276,7 @@ class Ahead:
         cell, before = self.cell, tuple(piece[:, 0] for piece in carry)
         hidden = before[0]
         given = self.given(torch.cat((x, hidden), -1) if self.joined else x)
-        held = None if self.joined else F.linear(hidden, self.recurrent, self.other).to(hidden.dtype)
+        held = None if self.joined else linear(hidden, self.recurrent, self.other).to(hidden.dtype)
         values = cell._tick(given.to(hidden.dtype), held, before)
         now = tuple(values[name] for name in ("hidden", "cell")[: cell.pieces])
         return cell.climb(now, carry)
@@ -295,7 +296,7 @@ class Again:
             return
         weight, self.recurrent, bias, self.other = cell._weights(0)
         self.flag = weight[:, -1]
-        self.given = F.linear(x, weight[:, :-1], bias).unbind(1)
+        self.given = linear(x, weight[:, :-1], bias).unbind(1)
 
     def step(self, time: int, carry: Carry, first: bool) -> tuple[Tensor, Carry]:
         """The cell's own `step`, from the input at some position."""
@@ -303,7 +304,7 @@ class Again:
             return self.cell.step(F.pad(self.known[time], (0, 1), value=float(first)), carry)
         cell, before = self.cell, tuple(piece[:, 0] for piece in carry)
         given = self.given[time] + self.flag if first else self.given[time]
-        values = cell._tick(given, F.linear(before[0], self.recurrent, self.other), before)
+        values = cell._tick(given, linear(before[0], self.recurrent, self.other), before)
         return cell.climb(tuple(values[name] for name in ("hidden", "cell")[: cell.pieces]), carry)
 
 

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.factors import Factors, Scored
+from regard.kernels.matrix import matmul
 
 ROWS = 1024  # scored at once
 LOG2 = math.log2(math.e)  # 2^x is cheaper than e^x
@@ -58,7 +59,7 @@ class Entropy(torch.autograd.Function):
         dx, dw, db = torch.empty_like(x), torch.zeros_like(w), None if b is None else torch.zeros_like(b)
         total = x.new_zeros(())
         for rows in pieces(len(x)):
-            z = (x[rows] * LOG2) @ w.T  # (rows, vocabulary), in bits
+            z = matmul(x[rows] * LOG2, w.T)  # (rows, vocabulary), in bits
             if b is not None:
                 z += b * LOG2
             hit = z.gather(1, targets[rows, None])
@@ -69,8 +70,8 @@ class Entropy(torch.autograd.Function):
             if not learns:
                 continue
             share = mass.reciprocal()
-            dx[rows] = (z @ w).mul_(share)
-            dw.addmm_(z.T, x[rows] * share)
+            matmul(z, w, out=dx[rows]).mul_(share)
+            matmul(z.T, x[rows] * share, out=dw, adds=True)
             if db is not None:
                 db.addmv_(z.T, share[:, 0])
         everything, read = w.sum(0), x.sum(0)

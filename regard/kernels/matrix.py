@@ -1,0 +1,125 @@
+"""Products of matrices in single precision, by our own kernel where it is the faster one.
+
+Torch asks MKL, which has AVX-512 for one maker's processors alone: on the others half of each register stays idle. Ours
+reads the steps of both matrices, so that forward and backward are one function. Each sum is added up in the order of
+its inputs, whatever the other rows are and however many threads there are.
+"""
+
+from __future__ import annotations
+
+from ctypes import c_int64
+from functools import cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+from regard.kernels.library import Library, load
+
+STEPS = c_int64 * 5
+FEW = 192  # rows up to which weights are read as they are; packing them pays for more
+SMALL = 2**16  # products below which asking costs more than computing
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x Wᵀ + b, as `F.linear`: (…, inputs) to (…, outputs)."""
+    if find_kernel(x, weight, bias) is None:
+        return F.linear(x, weight, bias)
+    if torch.is_grad_enabled() and (
+        x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+    ):
+        found: Tensor = Linear.apply(x, weight, bias)
+        return found
+    return multiply_rows(x, weight, bias)
+
+
+def matmul(x: Tensor, w: Tensor, out: Tensor | None = None, adds: bool = False) -> Tensor:
+    """x w, (rows, inputs) by (inputs, outputs), without gradients; into `out`, or added to it."""
+    if find_kernel(x, w.T, None) is not None and (out is None or out.stride(1) == 1):
+        return multiply(x, w, None, out, adds)
+    if out is None:
+        return torch.mm(x, w)
+    return out.addmm_(x, w) if adds else torch.mm(x, w, out=out)
+
+
+class Linear(torch.autograd.Function):
+    """x Wᵀ + b, and its gradients, each a product of two of the three."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return multiply_rows(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        rows, slopes = x.reshape(-1, x.shape[-1]), slope.reshape(-1, slope.shape[-1])
+        # where somebody wants gradients of these gradients, they are torch's
+        product = torch.mm if torch.is_grad_enabled() else matmul
+        to_x = product(slopes, weight).view_as(x) if ctx.needs_input_grad[0] else None
+        to_weight = product(slopes.T, rows) if ctx.needs_input_grad[1] else None
+        return to_x, to_weight, slopes.sum(0) if ctx.needs_input_grad[2] else None
+
+
+def find_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Library | None:
+    """The kernel, where it can multiply these and is the faster one; nobody may follow what torch computes."""
+    if weight.numel() < SMALL and x.numel() * weight.shape[0] < SMALL:
+        return None
+    for part in (x, weight) if bias is None else (x, weight, bias):
+        if part.dtype != torch.float32 or part.device.type != "cpu":
+            return None
+    if torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling() or _get_current_dispatch_mode() is not None:
+        return None
+    if not x.numel() or torch._C._functorch.maybe_current_level() is not None:
+        return None
+    return find_faster()
+
+
+@cache
+def find_faster() -> Library | None:
+    """The kernels, on a processor whose AVX-512 torch's own library leaves alone."""
+    library = load()
+    return library if library is not None and library.level == 2 and find_maker() != "GenuineIntel" else None
+
+
+def find_maker() -> str:
+    """Who made the processor, as it says itself; nothing where nobody tells."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            return next(line.partition(":")[2].strip() for line in file if line.startswith("vendor_id"))
+    except (OSError, StopIteration):
+        return ""
+
+
+def multiply_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x Wᵀ + b for rows of any number of dimensions."""
+    rows = x.reshape(-1, x.shape[-1])
+    count, (outputs, inputs) = len(rows), weight.shape
+    if count > FEW or weight.stride() != (inputs, 1):
+        return multiply(rows, weight.T, bias).view(*x.shape[:-1], outputs)
+    library = find_faster()
+    assert library is not None
+    rows = rows.contiguous()
+    found = x.new_empty(*x.shape[:-1], outputs)
+    start = None if bias is None else bias.contiguous().data_ptr()
+    library.functions.regard_multiply_few(
+        rows.data_ptr(), count, inputs, weight.data_ptr(), start, outputs, found.data_ptr()
+    )
+    return found
+
+
+def multiply(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None = None, adds: bool = False) -> Tensor:
+    """x w + b: (rows, inputs) by (inputs, outputs), each of any steps; into `out`, or added to it."""
+    library = find_faster()
+    assert library is not None
+    rows, inputs = x.shape
+    outputs = w.shape[1]
+    found = x.new_empty(rows, outputs) if out is None else out
+    bias = None if bias is None else bias.contiguous()
+    library.functions.regard_multiply_many(
+        *(x.data_ptr(), w.data_ptr(), None if bias is None else bias.data_ptr(), adds),
+        *(rows, inputs, outputs, found.data_ptr(), STEPS(*x.stride(), *w.stride(), found.stride(0))),
+    )
+    return found
