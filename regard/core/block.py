@@ -16,6 +16,7 @@ from regard.core.mixer import Mixer, MixerSpec, Part
 from regard.core.role import FeedSpec, NormSpec
 from regard.core.spec import Rate, Spec, build_optional
 from regard.core.state import Group, State
+from regard.core.tape import Tape
 from regard.core.view import View
 from regard.errors import InputError, SpecError
 
@@ -45,6 +46,12 @@ class Sublayer(Part):
             y = self.after(y)
         return self.join(x, y, view)
 
+    def write(self, tape: Tape, x: int) -> int:
+        y = tape.write(self.inner, x if self.norm is None else tape.norm(self.norm, x))
+        if self.after is not None:
+            y = tape.norm(self.after, y)
+        return tape.add(x, y) if self.residual else y
+
     def run(self, x: Tensor, view: View, *state: State | None) -> Tensor:
         """What is inside; packed documents get rows of their own where a mixer would mix them."""
         mask, inner = view.mask, self.inner
@@ -73,6 +80,11 @@ class PostSublayer(Sublayer):
         x = self.join(x, self.run(x, view, *state), view)
         return x if self.norm is None else self.norm(x)
 
+    def write(self, tape: Tape, x: int) -> int:
+        y = tape.write(self.inner, x)
+        x = tape.add(x, y) if self.residual else y
+        return x if self.norm is None else tape.norm(self.norm, x)
+
 
 class AroundSublayer(Sublayer):
     """A norm before, and another after the sum, which the stream goes on with (Hassani et al. 2021)."""
@@ -80,6 +92,11 @@ class AroundSublayer(Sublayer):
     def forward(self, x: Tensor, view: View, *state: State | None) -> Tensor:
         x = self.join(x, self.run(x if self.norm is None else self.norm(x), view, *state), view)
         return x if self.after is None else self.after(x)
+
+    def write(self, tape: Tape, x: int) -> int:
+        y = tape.write(self.inner, x if self.norm is None else tape.norm(self.norm, x))
+        x = tape.add(x, y) if self.residual else y
+        return x if self.after is None else tape.norm(self.after, x)
 
 
 KINDS: dict[Place, type[Sublayer]] = {
@@ -109,6 +126,11 @@ class Block(Part):
             x = self.ffn(x, view)
         see = view.watcher(self.path, *self.names)
         return see("stream", x) if see else x
+
+    def write(self, tape: Tape, x: int) -> int:
+        for sublayer in self.sublayers:
+            x = tape.write(sublayer, x)
+        return x
 
     def start(self, rows: int, view: View) -> Group:
         mixers = (self.mixer, self.crosser)

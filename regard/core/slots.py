@@ -116,6 +116,10 @@ class Slots(State):
         self.advance(mask)
         return seen
 
+    def make_room(self, total: int) -> None:
+        """Room for so many positions, which a kernel will write into."""
+        self._grow(total)
+
     def _append(self, chunk: tuple[Tensor, ...], mask: Mask) -> Seen:
         total = mask.total
         if self.moved is not None and not (mask.uniform and not torch.is_grad_enabled()):

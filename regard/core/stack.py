@@ -18,8 +18,10 @@ from regard.core.padding import check_valid
 from regard.core.role import EmbeddingSpec, NormSpec, RelativeSpec
 from regard.core.spec import Count, Layers, Rate, Size, Spec, build_optional
 from regard.core.state import Group, State
+from regard.core.tape import Recording, Tape, record, sign
 from regard.core.view import View
 from regard.errors import InputError, SpecError
+from regard.kernels.library import ready
 
 MOST = 1024  # blocks that a spec may list
 SPACING = 4  # of scattered positions, when a model is used
@@ -38,15 +40,17 @@ class Stack(Part):
         bias: nn.Module | None,
         blend: Blend | None = None,
         scatter: int = 0,
+        width: int = 0,
     ) -> None:
         super().__init__()
-        self.embedding = embedding
+        self.embedding, self.width = embedding, width
         self.blocks = nn.ModuleList(blocks)
         self.norm = norm
         self.bias = bias
         self.blend = blend
         self.scatter = scatter
         self.recompute = False  # whoever trains may trade time for memory
+        self.recording: Recording | None = None  # of a step; made anew for every state where something has changed
 
     def measure(self, inputs: Inputs) -> tuple[int, int]:
         """Rows and positions of a call, once it is sure that they fit together."""
@@ -73,6 +77,10 @@ class Stack(Part):
     def forward(self, inputs: Tensor, view: View, state: Group | None = None) -> Tensor:
         self._share_positions(view)
         x = view.see(self.path, "embedded", self.embedding(inputs, view))
+        if state is not None and self._may_play(x, view):
+            assert self.recording is not None
+            held = [part for group in state.parts if isinstance(group, Group) for part in group.parts if part]
+            return self.recording.play(x, held, view.memory, view.mask)
         states = state.parts if state is not None else (None,) * len(self.blocks)
         layers = [x]
         for block, part in zip(self.blocks, states, strict=True):
@@ -86,6 +94,28 @@ class Stack(Part):
         if self.blend is not None:
             x = self.blend(layers)
         return view.see(self.path, "features", x if self.norm is None else self.norm(x))
+
+    def _may_play(self, x: Tensor, view: View) -> bool:
+        """Whether a step can be played from its recording: one position of each row, and nobody looks into it."""
+        recording, mask = self.recording, view.mask
+        if recording is None or self.training or mask.time != 1 or not mask.uniform or view.probe is not None:
+            return False
+        if x.dtype != torch.float32 or torch.is_autocast_enabled("cpu") or view.edges is not None:
+            return False
+        return ready() is not None and not recording.hooked
+
+    def record(self) -> None:
+        """Write down a step, unless it is written as it stands."""
+        inner = [*self.blocks, *([] if self.norm is None else [self.norm])]
+        parts = [module for part in inner for module in part.modules()]
+        if self.recording is None or self.recording.key != sign(parts):
+            self.recording = None if self.bias or self.blend or self.training else record(parts, self._write)
+
+    def _write(self, tape: Tape) -> tuple[int, int]:
+        first = x = tape.take(self.width)
+        for block in self.blocks:
+            x = tape.write(block, x)
+        return first, x if self.norm is None else tape.norm(self.norm, x)
 
     def rerun(self, number: int, x: Tensor, view: View) -> Tensor:
         """One block alone, from what entered it."""
@@ -118,6 +148,8 @@ class Stack(Part):
 
     def start(self, rows: int, view: View) -> Group:
         view.grid = self.embedding.grid  # type: ignore[assignment]
+        if ready() is not None:
+            self.record()
         return Group(parts=tuple(block.start(rows, view) for block in self.layers()))
 
     def layers(self) -> list[Block]:
@@ -259,4 +291,5 @@ class StackSpec(Spec):
             build_optional(self.bias, self.bias and self.bias.shared_heads, self.width),
             Blend(self.depth + 1) if self.blend else None,
             self.scatter,
+            self.width,
         )

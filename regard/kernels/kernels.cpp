@@ -201,7 +201,57 @@ constexpr Tile TILES_AVX512[] = {tile_avx512<1>, tile_avx512<2>, tile_avx512<3>,
                                  tile_avx512<4>, tile_avx512<5>, tile_avx512<6>};
 constexpr Tile TILES_AVX2[] = {tile_avx2<1>, tile_avx2<2>};
 
-// ---- products in single precision, with AVX-512 alone
+// ---- rows in whole numbers, and what becomes of them
+
+struct Rounded {
+  std::vector<uint8_t> numbers;  // (rows, stride)
+  std::vector<float> sizes;
+  int64_t stride;
+};
+
+void round_rows(const float* x, int64_t rows, int64_t inputs, int levels, int level, Rounded& to) {
+  const Scaling how{levels, levels + 1};
+  to.stride = round_up(inputs, QUAD);
+  to.numbers.resize(rows * to.stride);
+  to.sizes.resize(rows);
+  uint8_t* const whole = to.numbers.data();
+  float* const sizes = to.sizes.data();
+  const int64_t stride = to.stride;
+#pragma omp parallel for schedule(static) if (rows * inputs * 8 > ALONE)
+  for (int64_t row = 0; row < rows; ++row) {
+    std::memset(whole + row * stride + inputs, 0, stride - inputs);
+    sizes[row] = (level == WITH_VNNI ? quantise_avx512 : quantise_avx2)(x + row * inputs, inputs, whole + row * stride, how);
+  }
+}
+
+struct Bytes {
+  const int8_t* packed;
+  const int32_t* sums;
+  const float *scale, *bias;
+};
+
+// y = ((p qᵀ) · scale) · size + bias, where p are rows in whole numbers of their own size: (rows, outputs).
+void multiply_rounded(const Rounded& from, int64_t rows, const Bytes& w, int64_t outputs, int levels, float* y,
+                      int level) {
+  const Tile* tiles = level == WITH_VNNI ? TILES_AVX512 : TILES_AVX2;
+  const int64_t most = level == WITH_VNNI ? 6 : 2, stride = from.stride;
+  const int64_t panels = round_up(outputs, PANEL) / PANEL, chunks = (rows + CHUNK - 1) / CHUNK;
+#pragma omp parallel for schedule(static) if (rows * stride * outputs > ALONE)
+  for (int64_t work = 0; work < panels * chunks; ++work) {
+    const int64_t number = work % panels, first = work / panels * CHUNK;
+    const int64_t last = first + CHUNK < rows ? first + CHUNK : rows, begin = number * PANEL;
+    const Panel panel{w.packed + begin * stride,         w.sums + begin, w.scale + begin,
+                      w.bias ? w.bias + begin : nullptr, stride / QUAD,  outputs - begin < PANEL ? outputs - begin : PANEL};
+    for (int64_t row = first; row < last;) {
+      const int64_t now = last - row < most ? last - row : most;
+      tiles[now - 1](from.numbers.data() + row * stride, stride, from.sizes.data() + row, panel, levels + 1,
+                     y + row * outputs + begin, outputs);
+      row += now;
+    }
+  }
+}
+
+// ---- products in single precision; those of many rows with AVX-512 alone
 //
 // MKL, which torch asks, has AVX-512 for one maker's processors; on the others it leaves half of them idle.
 
@@ -259,17 +309,49 @@ AVX512 void dot_avx512(const float* x, int64_t step, const float* w, int64_t pit
   }
 }
 
+AVX2 float add_up(__m256 v);
+
+// The same with half as wide registers, of which there are sixteen.
+template <int ROWS>
+AVX2 void dot_avx2(const float* x, int64_t step, const float* w, int64_t pitch, int64_t inputs, const float* bias,
+                   bool adds, int64_t outputs, float* y, int64_t stride) {
+  __m256 sum[ROWS][4];
+  for (int r = 0; r < ROWS; ++r)
+    for (int o = 0; o < 4; ++o) sum[r][o] = _mm256_setzero_ps();
+  const float* near[4];
+  for (int64_t o = 0; o < 4; ++o) near[o] = w + (o < outputs ? o : outputs - 1) * pitch;
+  int64_t k = 0;
+  for (; k + 8 <= inputs; k += 8)
+#pragma GCC unroll 4
+    for (int o = 0; o < 4; ++o) {
+      const __m256 v = _mm256_loadu_ps(near[o] + k);
+#pragma GCC unroll 2
+      for (int r = 0; r < ROWS; ++r) sum[r][o] = _mm256_fmadd_ps(_mm256_loadu_ps(x + r * step + k), v, sum[r][o]);
+    }
+  for (int r = 0; r < ROWS; ++r)
+    for (int64_t o = 0; o < 4 && o < outputs; ++o) {
+      float all = add_up(sum[r][o]);
+      for (int64_t j = k; j < inputs; ++j) all += x[r * step + j] * near[o][j];
+      float* at = y + r * stride + o;
+      *at = adds ? *at + all : bias ? all + bias[o] : all;
+    }
+}
+
 using Dot = void (*)(const float*, int64_t, const float*, int64_t, int64_t, const float*, bool, int64_t, float*,
                      int64_t);
-constexpr Dot DOTS[] = {dot_avx512<1>, dot_avx512<2>, dot_avx512<3>, dot_avx512<4>, dot_avx512<5>, dot_avx512<6>};
+constexpr Dot DOTS_AVX512[] = {dot_avx512<1>, dot_avx512<2>, dot_avx512<3>,
+                               dot_avx512<4>, dot_avx512<5>, dot_avx512<6>};
+constexpr Dot DOTS_AVX2[] = {dot_avx2<1>, dot_avx2<2>};
 
 // Rows in tiles of like height: `tile` of so many, from where to where.
 inline int64_t begin_tile(int64_t rows, int64_t tiles, int64_t tile) { return rows * tile / tiles; }
 
 // y = x wᵀ + bias for few rows: weights aren't packed, since each is used only a few times.
 void multiply_few(const float* x, int64_t rows, int64_t inputs, const float* w, const float* bias, int64_t outputs,
-                  float* y) {
-  const int64_t tiles = (rows + TALL - 1) / TALL, fours = (outputs + 3) / 4;
+                  float* y, int level) {
+  const Dot* dots = level == WITH_VNNI ? DOTS_AVX512 : DOTS_AVX2;
+  const int64_t tall = level == WITH_VNNI ? TALL : 2;
+  const int64_t tiles = (rows + tall - 1) / tall, fours = (outputs + 3) / 4;
 #pragma omp parallel for schedule(static) if (rows * inputs * outputs > ALONE)
   for (int64_t four = 0; four < fours; ++four) {
     const int64_t o = four * 4, left = outputs - o < 4 ? outputs - o : 4;
@@ -277,7 +359,7 @@ void multiply_few(const float* x, int64_t rows, int64_t inputs, const float* w, 
       const int64_t deep = inputs - k < DEEP ? inputs - k : DEEP;
       for (int64_t tile = 0; tile < tiles; ++tile) {
         const int64_t row = begin_tile(rows, tiles, tile), count = begin_tile(rows, tiles, tile + 1) - row;
-        DOTS[count - 1](x + row * inputs + k, inputs, w + o * inputs + k, inputs, deep, bias ? bias + o : nullptr,
+        dots[count - 1](x + row * inputs + k, inputs, w + o * inputs + k, inputs, deep, bias ? bias + o : nullptr,
                         k > 0, left, y + row * outputs + o, outputs);
       }
     }
@@ -860,6 +942,148 @@ AVX2 void return_avx2(const Sequence& all, const Gradients& grad, int64_t first,
   return_channels(all, grad, first, last);
 }
 
+// ---- a step of a stack: calls that are written down once and played for every token
+
+enum Kind : int64_t { CENTRE, ROOT, SINGLE, BYTES, ACTIVATE, ADD, TIMES, LOOK, RECALL };
+enum Activation : int64_t { RELU, GELU, GELU_TANH, SILU, TANH };
+
+// Registers are tables of (rows, width), each behind the last.
+struct Call {
+  int64_t kind, from, key, value, to;  // registers
+  int64_t inputs, outputs;       // of a product; of a look: channels of queries and of keys
+  int64_t what;                  // which activation; of a product of 8 bits: its levels; of a look: numbers of a head
+  const void *weight, *sums;
+  const float *scale, *bias;
+  double number;  // what is added to a variance, or scores are multiplied by
+};
+
+// What an attention looks at; one that remembers its own past writes position `at` first.
+struct Remembered {
+  float *key, *value;
+  int64_t key_row, key_head, key_step, value_row, value_head, value_step;
+  int64_t keys, at;
+  int64_t* moved;
+  int64_t moved_row;
+  const bool* allowed;
+  int64_t allowed_row, allowed_key;
+  int64_t fan;  // rows that share an entry
+};
+
+INLINED float exponential(float x) { return power_of_two(x * LOG2E); }
+
+// 1 - 2 / (e^2x + 1), which is right at both ends.
+INLINED float hyperbolic_tangent(float x) { return 1.0f - 2.0f / (exponential(2.0f * x) + 1.0f); }
+
+// x Φ(x): the complementary error function by its Chebyshev fit (Press et al., Numerical Recipes, 6.2), to 2e-7.
+INLINED float gaussian_unit(float x) {
+  const float z = (x < 0.0f ? -x : x) * 0.70710678f, t = 1.0f / (1.0f + 0.5f * z);
+  float p = 0.17087277f;
+  p = __builtin_fmaf(p, t, -0.82215223f);
+  p = __builtin_fmaf(p, t, 1.48851587f);
+  p = __builtin_fmaf(p, t, -1.13520398f);
+  p = __builtin_fmaf(p, t, 0.27886807f);
+  p = __builtin_fmaf(p, t, -0.18628806f);
+  p = __builtin_fmaf(p, t, 0.09678418f);
+  p = __builtin_fmaf(p, t, 0.37409196f);
+  p = __builtin_fmaf(p, t, 1.00002368f);
+  const float rest = 0.5f * t * exponential(__builtin_fmaf(p, t, -1.26551223f - z * z));
+  return x * (x < 0.0f ? rest : 1.0f - rest);
+}
+
+INLINED void activate_row(float* x, int64_t width, int64_t what) {
+  if (what == RELU) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) x[i] = x[i] < 0.0f ? 0.0f : x[i];
+  } else if (what == GELU) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) x[i] = gaussian_unit(x[i]);
+  } else if (what == GELU_TANH) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i)
+      x[i] = 0.5f * x[i] * (1.0f + hyperbolic_tangent(0.79788456f * (x[i] + 0.044715f * x[i] * x[i] * x[i])));
+  } else if (what == SILU) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) x[i] = x[i] / (1.0f + exponential(-x[i]));
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) x[i] = hyperbolic_tangent(x[i]);
+  }
+}
+
+// A vector less its mean (or not), divided by its deviation, times a gain, plus a bias.
+INLINED void norm_row(const float* x, int64_t width, bool centres, const Call& call, float* y) {
+  const float* gain = static_cast<const float*>(call.weight);
+  float sum = 0.0f, squares = 0.0f;
+  if (centres)
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < width; ++i) sum += x[i];
+  const float mean = sum / static_cast<float>(width);
+#pragma omp simd reduction(+ : squares)
+  for (int64_t i = 0; i < width; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  const float share = 1.0f / std::sqrt(squares / static_cast<float>(width) + static_cast<float>(call.number));
+#pragma omp simd
+  for (int64_t i = 0; i < width; ++i) y[i] = (x[i] - mean) * share * (gain ? gain[i] : 1.0f);
+  if (call.bias)
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) y[i] += call.bias[i];
+}
+
+INLINED void work_row(const Call& call, const float* x, float* y) {
+  switch (call.kind) {
+    case CENTRE:
+    case ROOT:
+      return norm_row(x, call.inputs, call.kind == CENTRE, call, y);
+    case ACTIVATE:
+      return activate_row(y, call.inputs, call.what);
+    case ADD:
+#pragma omp simd
+      for (int64_t i = 0; i < call.inputs; ++i) y[i] += x[i];
+      return;
+    default:
+#pragma omp simd
+      for (int64_t i = 0; i < call.inputs; ++i) y[i] *= x[i];
+  }
+}
+
+SCAN512 void work_avx512(const Call& call, const float* x, float* y) { work_row(call, x, y); }
+AVX2 void work_avx2(const Call& call, const float* x, float* y) { work_row(call, x, y); }
+
+// Write what a token is remembered by; each row stands where nobody has written this position before.
+void remember(const Call& call, const Remembered& state, const float* keys, const float* values, int64_t rows) {
+  const int64_t size = call.what, groups = call.outputs / size;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t group = 0; group < groups; ++group) {
+      const int64_t from = row * call.outputs + group * size;
+      std::memcpy(state.key + row * state.key_row + group * state.key_head + state.at * state.key_step, keys + from,
+                  size * sizeof(float));
+      std::memcpy(state.value + row * state.value_row + group * state.value_head + state.at * state.value_step,
+                  values + from, size * sizeof(float));
+    }
+    if (state.moved) state.moved[row * state.moved_row + state.at] = row;
+  }
+}
+
+void look_at(const Heads& all, int level) {
+  const int64_t work = all.rows * all.heads;
+#pragma omp parallel if (work * all.queries * all.keys * all.size > ALONE)
+  {
+    static thread_local std::vector<float> scores;
+    if (static_cast<int64_t>(scores.size()) < all.keys + 16) scores.resize(all.keys + 16);
+#pragma omp for schedule(static)
+    for (int64_t each = 0; each < work; ++each)
+      (level == WITH_VNNI ? look_avx512 : look_avx2)(all, each / all.heads, each % all.heads, scores.data());
+  }
+}
+
+void look_back(const Call& call, const Remembered& state, const float* query, float* out, int64_t rows, int level) {
+  const int64_t size = call.what, heads = call.inputs / size, groups = call.outputs / size, fan = state.fan;
+  look_at({rows / fan, heads, groups, fan, state.keys, size, query, state.key, state.value, state.allowed, state.moved,
+           out, fan * call.inputs, size, call.inputs, state.key_row, state.key_head, state.key_step, state.value_row,
+           state.value_head, state.value_step, state.allowed_row, 0, state.allowed_key, state.moved_row,
+           static_cast<float>(call.number)},
+          level);
+}
+
 // Where a part of the channels begins: parts are whole blocks of LANES.
 int64_t begin_part(int64_t inner, int64_t parts, int64_t part) { return inner / LANES * part / parts * LANES; }
 
@@ -894,44 +1118,15 @@ void regard_pack(const int8_t* weights, int64_t outputs, int64_t inputs, int8_t*
 // With the instructions of level 1, sums are exact up to 63 levels.
 void regard_multiply(const float* x, int64_t rows, int64_t inputs, const int8_t* packed, const int32_t* sums,
                      const float* scale, const float* bias, int64_t outputs, int levels, float* y, int level) {
-  const bool wide = level == WITH_VNNI;
-  const Scaling how{levels, levels + 1};
-  const int64_t quads = round_up(inputs, QUAD) / QUAD, stride = quads * QUAD;
-  const int64_t panels = round_up(outputs, PANEL) / PANEL, chunks = (rows + CHUNK - 1) / CHUNK;
-  static thread_local std::vector<uint8_t> space;
-  static thread_local std::vector<float> sizes;
-  space.resize(rows * stride);
-  sizes.resize(rows);
-  uint8_t* const whole = space.data();
-  float* const size = sizes.data();
-  const Tile* tiles = wide ? TILES_AVX512 : TILES_AVX2;
-  const int64_t most = wide ? 6 : 2;
-#pragma omp parallel if (rows * inputs * outputs > ALONE)
-  {
-#pragma omp for schedule(static)
-    for (int64_t row = 0; row < rows; ++row) {
-      std::memset(whole + row * stride + inputs, 0, stride - inputs);
-      size[row] = (wide ? quantise_avx512 : quantise_avx2)(x + row * inputs, inputs, whole + row * stride, how);
-    }
-#pragma omp for schedule(static)
-    for (int64_t work = 0; work < panels * chunks; ++work) {
-      const int64_t number = work % panels, first = work / panels * CHUNK;
-      const int64_t last = first + CHUNK < rows ? first + CHUNK : rows, begin = number * PANEL;
-      const Panel panel{packed + begin * stride,       sums + begin, scale + begin,
-                        bias ? bias + begin : nullptr, quads,        outputs - begin < PANEL ? outputs - begin : PANEL};
-      for (int64_t row = first; row < last;) {
-        const int64_t now = last - row < most ? last - row : most;
-        tiles[now - 1](whole + row * stride, stride, size + row, panel, how.zero, y + row * outputs + begin, outputs);
-        row += now;
-      }
-    }
-  }
+  static thread_local Rounded rounded;
+  round_rows(x, rows, inputs, levels, level, rounded);
+  multiply_rounded(rounded, rows, {packed, sums, scale, bias}, outputs, levels, y, level);
 }
 
-// y = x wᵀ + bias in single precision: x (rows, inputs), w (outputs, inputs). For level 2 alone.
+// y = x wᵀ + bias in single precision: x (rows, inputs), w (outputs, inputs).
 void regard_multiply_few(const float* x, int64_t rows, int64_t inputs, const float* w, const float* bias,
-                         int64_t outputs, float* y) {
-  multiply_few(x, rows, inputs, w, bias, outputs, y);
+                         int64_t outputs, float* y, int level) {
+  multiply_few(x, rows, inputs, w, bias, outputs, y, level);
 }
 
 // y = x w + bias, or y += x w, in single precision, for many rows. `steps`: from one row and one column to the next, of x,
@@ -949,13 +1144,46 @@ void regard_look(const float* query, const float* key, const float* value, const
   Heads all{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4],  sizes[5],  query,     key,      value,
             allowed,  moved,    out,      steps[0], steps[1],  steps[2],  steps[3],  steps[4], steps[5],
             steps[6], steps[7], steps[8], steps[9], steps[10], steps[11], steps[12], scale};
-  const int64_t work = all.rows * all.heads;
-#pragma omp parallel if (work * all.queries * all.keys * all.size > ALONE)
-  {
-    std::vector<float> scores(all.keys + 16);
-#pragma omp for schedule(static)
-    for (int64_t each = 0; each < work; ++each)
-      (level == WITH_VNNI ? look_avx512 : look_avx2)(all, each / all.heads, each % all.heads, scores.data());
+  look_at(all, level);
+}
+
+// Play a step for some rows. `offsets`: where each register begins, in numbers of one row; the first holds what is read.
+// `states`: what each look, in order, looks at.
+void regard_play(const Call* calls, int64_t count, const Remembered* states, const int64_t* offsets, float* registers,
+                 int64_t rows, int level) {
+  static thread_local Rounded rounded;
+  int64_t held = -1;  // the register whose rows are rounded
+  for (const Call* call = calls; call < calls + count; ++call) {
+    const float* const from = registers + offsets[call->from] * rows;
+    float* const to = registers + offsets[call->to] * rows;
+    switch (call->kind) {
+      case SINGLE:
+        multiply_few(from, rows, call->inputs, static_cast<const float*>(call->weight), call->bias, call->outputs, to,
+                     level);
+        break;
+      case BYTES: {
+        const int levels = static_cast<int>(call->what);
+        if (held != call->from) round_rows(from, rows, call->inputs, levels, level, rounded);
+        held = call->from;
+        multiply_rounded(rounded, rows,
+                         {static_cast<const int8_t*>(call->weight), static_cast<const int32_t*>(call->sums),
+                          call->scale, call->bias},
+                         call->outputs, levels, to, level);
+        break;
+      }
+      case LOOK:
+        remember(*call, *states, registers + offsets[call->key] * rows, registers + offsets[call->value] * rows, rows);
+        look_back(*call, *states++, from, to, rows, level);
+        break;
+      case RECALL:
+        look_back(*call, *states++, from, to, rows, level);
+        break;
+      default:
+#pragma omp parallel for schedule(static) if (rows * call->inputs * 16 > ALONE)
+        for (int64_t row = 0; row < rows; ++row)
+          (level == WITH_VNNI ? work_avx512 : work_avx2)(*call, from + row * call->inputs, to + row * call->inputs);
+    }
+    if (held == call->to) held = -1;
   }
 }
 

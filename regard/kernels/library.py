@@ -38,10 +38,11 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_multiply": (
         *(c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int, c_void_p, c_int),
     ),
-    "regard_multiply_few": (c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_void_p),
+    "regard_multiply_few": (c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_int),
     "regard_multiply_many": (*(c_void_p, c_void_p, c_void_p, c_int, c_int64, c_int64, c_int64, c_void_p, c_void_p),),
     "regard_totals": (c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int),
     "regard_look": (*(c_void_p,) * 8, c_float, c_int),
+    "regard_play": (c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_int64, c_int),
     "regard_scan": (*(c_void_p,) * 9, c_int),
     "regard_scan_back": (*(c_void_p,) * 14, c_int),
 }

@@ -105,7 +105,7 @@ def multiply_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     found = x.new_empty(*x.shape[:-1], outputs)
     start = None if bias is None else bias.contiguous().data_ptr()
     library.functions.regard_multiply_few(
-        rows.data_ptr(), count, inputs, weight.data_ptr(), start, outputs, found.data_ptr()
+        rows.data_ptr(), count, inputs, weight.data_ptr(), start, outputs, found.data_ptr(), library.level
     )
     return found
 

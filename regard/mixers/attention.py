@@ -28,6 +28,7 @@ from regard.core.role import NormSpec, RelativeSpec
 from regard.core.slots import Seen, Slots
 from regard.core.spec import Positive, Rate, Size, build_optional, divides
 from regard.core.state import Shared, State
+from regard.core.tape import NotWritable, Tape
 from regard.core.view import View
 from regard.errors import SpecError
 from regard.parts.band import Neighbourhood, choose_block, cut_band, is_worth_it, make_tables, take
@@ -178,6 +179,20 @@ class MultiHeadAttention(Mixer):
                 see = report_by_position(see, seen.positions(), mask.total)
             y = self.attend_slots(query, seen, bias, see)
         return self.output(view.see(self.path, "context", y).transpose(1, 2).flatten(2))
+
+    def write(self, tape: Tape, x: int) -> int:
+        """One position of each row: what softmax needs no table for."""
+        spec = self.spec
+        if spec.window is not None or spec.hard or spec.position is not None or self.temperature is not None:
+            raise NotWritable("attention by other rules")
+        if self.query_norm is not None or not self.causal:
+            raise NotWritable("attention by other rules")
+        query = tape.multiply(self.query, x)
+        if spec.over_memory:
+            seen = tape.recall(query, self.size, self.scale, self.kv_heads * self.size)
+        else:
+            seen = tape.look(query, self.size, self.scale, tape.multiply(self.key, x), tape.multiply(self.value, x))
+        return tape.multiply(self.output, seen)
 
     def attend_slots(self, query: Tensor, seen: Seen, bias: Tensor | None, see: See | None) -> Tensor:
         """Over what a state holds; our kernel finds moved slots where they stand."""

@@ -14,6 +14,7 @@ from regard.core.dropout import dropout
 from regard.core.mixer import Part
 from regard.core.role import FeedSpec
 from regard.core.spec import Rate, Size
+from regard.core.tape import Tape
 from regard.core.view import View
 
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh"]
@@ -59,6 +60,7 @@ class FeedForwardLayer(Part):
         self.gate = Dense(width, hidden, bias=spec.bias) if spec.gated else None
         self.down = Dense(hidden, width, bias=spec.bias)
         self.activation = ACTIVATIONS[spec.activation]
+        self.nonlinearity = spec.activation
         self.dropout = spec.dropout
 
     def forward(self, x: Tensor, view: View) -> Tensor:
@@ -66,3 +68,7 @@ class FeedForwardLayer(Part):
         if self.dropout and self.training:
             y = dropout(y, self.dropout)
         return self.down(view.see(self.path, "hidden", y))
+
+    def write(self, tape: Tape, x: int) -> int:
+        y = tape.activate(self.nonlinearity, tape.multiply(self.up if self.gate is None else self.gate, x))
+        return tape.multiply(self.down, y if self.gate is None else tape.times(tape.multiply(self.up, x), y))

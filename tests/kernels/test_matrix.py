@@ -94,7 +94,7 @@ def test_gradients_of_gradients_can_be_had() -> None:
     slope = torch.autograd.grad(linear(x, weight).square().sum(), x, create_graph=True)[0]
     twice = torch.autograd.grad(slope.square().sum(), weight)[0]
     slope = torch.autograd.grad(F.linear(x, weight).square().sum(), x, create_graph=True)[0]
-    torch.testing.assert_close(twice, torch.autograd.grad(slope.square().sum(), weight)[0])
+    torch.testing.assert_close(twice, torch.autograd.grad(slope.square().sum(), weight)[0], rtol=1e-4, atol=1e-3)
 
 
 def test_who_follows_torch_sees_torch_s_own() -> None:

@@ -1,0 +1,270 @@
+"""A tape: one step of a stack, written down as calls of our kernels, and played for every token in one.
+
+When a model writes token by token, its many small operations take longer to ask for than to do. So a part may say once
+what it does with a single position of each row (`write`), in the kernels' words, and the stack plays that. A part that
+can't be written down leaves the stack to its `forward`; so does whoever watches, or keeps gradients, or hooks a module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from ctypes import Structure, addressof, c_double, c_int64, c_void_p
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as hooks
+
+from regard.core.dense import Dense
+from regard.core.mask import Mask
+from regard.core.packed import PackedDense
+from regard.core.product import ByteProduct
+from regard.core.slots import Slots
+from regard.core.state import Memory, Shared, State
+from regard.kernels.library import REGISTER, Library, load
+
+# as the kernels number them
+CENTRE, ROOT, SINGLE, BYTES, ACTIVATE, ADD, TIMES, LOOK, RECALL = range(9)
+ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "silu", "tanh")
+
+
+class NotWritable(Exception):
+    """A part can't be written down; its stack goes on with `forward`."""
+
+
+class Call(Structure):
+    """One call of a kernel, as it reads it."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("kind", "start", "key", "value", "end", "inputs", "outputs", "what")),
+        *((name, c_void_p) for name in ("weight", "sums", "scale", "bias")),
+        ("number", c_double),
+    )
+
+
+@dataclass(frozen=True)
+class Line:
+    """One call on a tape, by the numbers of its registers."""
+
+    kind: int
+    reads: tuple[int, ...]  # the first is what it works on, then keys and values
+    writes: int
+    inputs: int
+    outputs: int = 0
+    what: int = 0
+    weights: tuple[Tensor | None, ...] = ()  # the weight, what its numbers add up to, its scale, its bias
+    number: float = 0.0
+
+
+@dataclass
+class Tape:
+    """The calls of a step while they are written, and the registers that they work on."""
+
+    library: Library
+    lines: list[Line] = field(default_factory=list)
+    widths: list[int] = field(default_factory=list)
+
+    def take(self, width: int) -> int:
+        """A new register."""
+        self.widths.append(width)
+        return len(self.widths) - 1
+
+    def write(self, part: nn.Module, x: int) -> int:
+        """Let a part say what it does with a register; where the answer stands."""
+        writer: Callable[[Tape, int], int] | None = getattr(part, "write", None)
+        # who inherits how a part is written, and does something else, must write that down too
+        if writer is None or find_owner(part, "write") is not find_owner(part, "forward"):
+            raise NotWritable(type(part).__name__)
+        return writer(self, x)
+
+    def norm(self, norm: nn.Module, x: int) -> int:
+        width, gain = self.widths[x], getattr(norm, "weight", None)
+        if isinstance(norm, nn.LayerNorm):
+            kind, bias = CENTRE, norm.bias
+        elif isinstance(norm, nn.RMSNorm):
+            kind, bias = ROOT, None
+        else:
+            raise NotWritable(type(norm).__name__)
+        eps = torch.finfo(torch.float32).eps if norm.eps is None else norm.eps
+        return self._add(Line(kind, (x,), self.take(width), width, weights=(gain, None, None, bias), number=eps))
+
+    def multiply(self, dense: nn.Module, x: int) -> int:
+        """A linear map of a register: whole weights, or those of 8 bits."""
+        if type(dense) is Dense:
+            return self._multiply(Line(SINGLE, (x,), -1, *sizes(dense), weights=(dense.weight, None, None, dense.bias)))
+        if isinstance(dense, PackedDense) and isinstance(dense.product, ByteProduct) and dense.product.kernel:
+            kernel = dense.product.kernel
+            weights = (kernel.packed, kernel.sums, kernel.scale, dense.bias)
+            return self._multiply(Line(BYTES, (x,), -1, *sizes(dense), kernel.levels, weights))
+        raise NotWritable(type(dense).__name__)
+
+    def _multiply(self, line: Line) -> int:
+        if self.widths[line.reads[0]] != line.inputs:
+            raise NotWritable("a product of another width")
+        return self._add(replace(line, writes=self.take(line.outputs)))
+
+    def activate(self, name: str, x: int) -> int:
+        """An activation, in place."""
+        if name not in ACTIVATIONS:
+            raise NotWritable(name)
+        return self._add(Line(ACTIVATE, (x,), x, self.widths[x], what=ACTIVATIONS.index(name)))
+
+    def add(self, x: int, y: int) -> int:
+        """x + y, where y stands."""
+        return self._add(Line(ADD, (x, y), y, self.widths[y]))
+
+    def times(self, x: int, y: int) -> int:
+        """x · y, where y stands."""
+        return self._add(Line(TIMES, (x, y), y, self.widths[y]))
+
+    def look(self, query: int, size: int, scale: float, key: int, value: int) -> int:
+        """What queries see of the past, once this position is a part of it; `size`: of a head."""
+        return self._look(LOOK, (query, key, value), size, scale, self.widths[key])
+
+    def recall(self, query: int, size: int, scale: float, width: int) -> int:
+        """What queries see of a memory, whose keys have so many channels."""
+        return self._look(RECALL, (query,), size, scale, width)
+
+    def _look(self, kind: int, reads: tuple[int, ...], size: int, scale: float, keys: int) -> int:
+        if size % REGISTER[self.library.level]:
+            raise NotWritable(f"heads of {size}")
+        width = self.widths[reads[0]]
+        return self._add(Line(kind, reads, self.take(width), width, keys, size, number=scale))
+
+    def _add(self, line: Line) -> int:
+        for weight in line.weights:
+            if weight is not None and (weight.device.type != "cpu" or not weight.is_contiguous()):
+                raise NotWritable("weights that a kernel can't read")
+            if weight is not None and weight.is_floating_point() and weight.dtype != torch.float32:
+                raise NotWritable(f"weights of {weight.dtype}")
+        self.lines.append(line)
+        return line.writes
+
+
+def sizes(dense: nn.Module) -> tuple[int, int]:
+    return int(dense.in_features), int(dense.out_features)  # type: ignore[arg-type]
+
+
+def find_owner(part: nn.Module, name: str) -> type | None:
+    """The class that says what a method of a part does; None where the object itself does."""
+    if name in vars(part):
+        return None
+    return next((kind for kind in type(part).__mro__ if name in vars(kind)), None)
+
+
+class Recording:
+    """A tape that is written: calls with addresses, and registers that later ones share once they are free."""
+
+    def __init__(self, library: Library, tape: Tape, parts: Sequence[nn.Module], first: int, last: int) -> None:
+        self.library, self.last = library, last
+        self.width = tape.widths[last]
+        self.places, self.room = share_registers(tape, first, last)
+        self.lines = tape.lines  # they hold the weights that the calls point to
+        self.looks = [line.kind for line in tape.lines if line.kind in (LOOK, RECALL)]
+        self.calls = (Call * len(tape.lines))(*(self._address(line) for line in tape.lines))
+        self.hooks = [
+            hooked for part in parts for hooked in (part._forward_hooks, part._forward_pre_hooks)
+        ]  # read anew at each step: somebody may hook a module later
+        self.key = sign(parts)
+
+    @staticmethod
+    def _address(line: Line) -> Call:
+        pointers = [None if weight is None else weight.data_ptr() for weight in line.weights]
+        start, key, value = (*line.reads, *(line.reads[-1],) * 2)[:3]
+        return Call(
+            *(line.kind, start, key, value, line.writes, line.inputs, line.outputs, line.what),
+            *(*pointers, None, None, None, None)[:4],
+            line.number,
+        )
+
+    @property
+    def hooked(self) -> bool:
+        """Whether somebody wants to know what single modules compute."""
+        return any(self.hooks) or bool(hooks._global_forward_hooks) or bool(hooks._global_forward_pre_hooks)
+
+    def play(self, x: Tensor, states: Sequence[State], memory: Memory | None, mask: Mask) -> Tensor:
+        """One position more of each row, (rows, 1, width); the states have moved on then."""
+        rows = mask.rows
+        seen = list[int]()
+        for state in states:
+            seen += point_at_slots(state, mask) if isinstance(state, Slots) else point_at_memory(state, memory)
+            state.advance(mask)
+        room = torch.empty(rows * self.room)
+        room[: x.numel()].copy_(x.view(-1))  # the first register
+        words = (c_int64 * len(seen))(*seen)
+        self.library.functions.regard_play(
+            *(addressof(self.calls), len(self.calls), addressof(words), addressof(self.places)),
+            *(room.data_ptr(), rows, self.library.level),
+        )
+        start = self.places[self.last] * rows
+        return room[start : start + rows * self.width].view(rows, 1, self.width)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+        """A copy of a model has weights of its own, and so writes them down anew."""
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()
+
+
+def share_registers(tape: Tape, first: int, last: int) -> tuple[Any, int]:
+    """Where each register begins, for one row, and how much room all need: one that is free serves again."""
+    ends = {register: number for number, line in enumerate(tape.lines) for register in (*line.reads, line.writes)}
+    ends[last] = len(tape.lines)
+    places, free = {first: 0}, list[tuple[int, int]]()
+    room = tape.widths[first]
+    for number, line in enumerate(tape.lines):
+        if line.writes not in places:
+            width = tape.widths[line.writes]
+            fits = next((spare for spare in free if spare[1] == width), None)
+            if fits is not None:
+                free.remove(fits)
+            places[line.writes] = room if fits is None else fits[0]
+            room += width if fits is None else 0
+        for register in {*line.reads, line.writes}:
+            if ends[register] == number:
+                free.append((places[register], tape.widths[register]))
+    return (c_int64 * len(tape.widths))(*(places[register] for register in range(len(tape.widths)))), room
+
+
+def point_at_slots(state: Slots, mask: Mask) -> list[int]:
+    """Where attention's own past stands, with room for one position more, as the kernel reads it."""
+    state.make_room(mask.total)
+    (key, value), moved = state.tensors, state.moved
+    steps = (*key.stride()[:3], *value.stride()[:3])
+    table = (0, 0) if moved is None else (moved.data_ptr(), moved.stride(0))
+    return [key.data_ptr(), value.data_ptr(), *steps, mask.total, mask.total - 1, *table, 0, 0, 0, 1]
+
+
+def point_at_memory(state: State, memory: Memory | None) -> list[int]:
+    """Where a memory's keys and values stand."""
+    assert isinstance(state, Shared) and memory is not None
+    key, value = state.tensors
+    valid = memory.valid
+    allowed = (0, 0, 0) if valid is None else (valid.data_ptr(), *valid.stride())
+    steps = (*key.stride()[:3], *value.stride()[:3])
+    return [key.data_ptr(), value.data_ptr(), *steps, key.shape[2], 0, 0, 0, *allowed, state.fan]
+
+
+def sign(parts: Sequence[nn.Module]) -> tuple[int, ...]:
+    """What a recording stands for: these very modules and weights, where they stand now."""
+    return tuple(
+        [id(part) for part in parts]
+        + [weight.data_ptr() for part in parts for weight in part._parameters.values() if weight is not None]
+    )
+
+
+def record(parts: Sequence[nn.Module], write: Callable[[Tape], tuple[int, int]]) -> Recording | None:
+    """What some parts do in a step, as a recording; None where it can't be written down, or there are no kernels.
+
+    `write`: writes it all, and says where the first and the last vectors stand.
+    """
+    library = load()
+    if library is None:
+        return None
+    tape = Tape(library)
+    try:
+        first, last = write(tape)
+    except NotWritable:
+        return None
+    return Recording(library, tape, parts, first, last) if tape.lines else None
