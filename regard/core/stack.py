@@ -80,7 +80,7 @@ class Stack(Part):
         if state is not None and self._may_play(x, view):
             assert self.recording is not None
             held = [part for group in state.parts if isinstance(group, Group) for part in group.parts if part]
-            return self.recording.play(x, held, view.memory, view.mask)
+            return self.recording.play(x, held, view)
         states = state.parts if state is not None else (None,) * len(self.blocks)
         layers = [x]
         for block, part in zip(self.blocks, states, strict=True):

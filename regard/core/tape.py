@@ -7,7 +7,7 @@ can't be written down leaves the stack to its `forward`; so does whoever watches
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from ctypes import Structure, addressof, c_double, c_int64, c_void_p
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,11 +22,15 @@ from regard.core.packed import PackedDense
 from regard.core.product import ByteProduct
 from regard.core.slots import Slots
 from regard.core.state import Memory, Shared, State
+from regard.core.view import View
 from regard.kernels.library import REGISTER, Library, load
 
 # as the kernels number them
-CENTRE, ROOT, SINGLE, BYTES, ACTIVATE, ADD, TIMES, LOOK, RECALL = range(9)
+CENTRE, ROOT, SINGLE, BYTES, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL = range(10)
 ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "silu", "tanh")
+
+
+Giver = Callable[[View], Tensor]  # (1 or rows, …): what a step needs beside its vectors
 
 
 class NotWritable(Exception):
@@ -64,6 +68,7 @@ class Tape:
     library: Library
     lines: list[Line] = field(default_factory=list)
     widths: list[int] = field(default_factory=list)
+    given: dict[Hashable, tuple[int, Giver]] = field(default_factory=dict)  # what is computed before a step, by its key
 
     def take(self, width: int) -> int:
         """A new register."""
@@ -118,6 +123,12 @@ class Tape:
         """x · y, where y stands."""
         return self._add(Line(TIMES, (x, y), y, self.widths[y]))
 
+    def turn(self, key: Hashable, angles: Giver, size: int, x: int) -> int:
+        """Turn the pairs of each head, in place. `angles`: cosines and sines, the same for all whose key is equal."""
+        if key not in self.given:
+            self.given[key] = self.take(size), angles
+        return self._add(Line(TURN, (self.given[key][0], x), x, self.widths[x], what=size))
+
     def look(self, query: int, size: int, scale: float, key: int, value: int) -> int:
         """What queries see of the past, once this position is a part of it; `size`: of a head."""
         return self._look(LOOK, (query, key, value), size, scale, self.widths[key])
@@ -159,7 +170,8 @@ class Recording:
     def __init__(self, library: Library, tape: Tape, parts: Sequence[nn.Module], first: int, last: int) -> None:
         self.library, self.last = library, last
         self.width = tape.widths[last]
-        self.places, self.room = share_registers(tape, first, last)
+        self.given = list(tape.given.values())
+        self.places, self.room = share_registers(tape, (first, *(register for register, _ in self.given)), last)
         self.lines = tape.lines  # they hold the weights that the calls point to
         self.looks = [line.kind for line in tape.lines if line.kind in (LOOK, RECALL)]
         self.calls = (Call * len(tape.lines))(*(self._address(line) for line in tape.lines))
@@ -183,15 +195,19 @@ class Recording:
         """Whether somebody wants to know what single modules compute."""
         return any(self.hooks) or bool(hooks._global_forward_hooks) or bool(hooks._global_forward_pre_hooks)
 
-    def play(self, x: Tensor, states: Sequence[State], memory: Memory | None, mask: Mask) -> Tensor:
+    def play(self, x: Tensor, states: Sequence[State], view: View) -> Tensor:
         """One position more of each row, (rows, 1, width); the states have moved on then."""
-        rows = mask.rows
+        mask, rows = view.mask, view.mask.rows
         seen = list[int]()
         for state in states:
-            seen += point_at_slots(state, mask) if isinstance(state, Slots) else point_at_memory(state, memory)
+            seen += point_at_slots(state, mask) if isinstance(state, Slots) else point_at_memory(state, view.memory)
             state.advance(mask)
         room = torch.empty(rows * self.room)
-        room[: x.numel()].copy_(x.view(-1))  # the first register
+        room[: x.numel()] = x.view(-1)  # the first register
+        for register, give in self.given:
+            numbers = give(view).flatten(1)
+            start, width = self.places[register] * rows, numbers.shape[1]
+            room[start : start + rows * width].view(rows, width)[:] = numbers
         words = (c_int64 * len(seen))(*seen)
         self.library.functions.regard_play(
             *(addressof(self.calls), len(self.calls), addressof(words), addressof(self.places)),
@@ -207,12 +223,17 @@ class Recording:
         return type(None), ()
 
 
-def share_registers(tape: Tape, first: int, last: int) -> tuple[Any, int]:
-    """Where each register begins, for one row, and how much room all need: one that is free serves again."""
+def share_registers(tape: Tape, filled: Sequence[int], last: int) -> tuple[Any, int]:
+    """Where each register begins, for one row, and how much room all need: one that is free serves again.
+
+    `filled`: those that hold something before the first call; the very first begins at 0.
+    """
     ends = {register: number for number, line in enumerate(tape.lines) for register in (*line.reads, line.writes)}
     ends[last] = len(tape.lines)
-    places, free = {first: 0}, list[tuple[int, int]]()
-    room = tape.widths[first]
+    places, free, room = dict[int, int](), list[tuple[int, int]](), 0
+    for register in filled:
+        places[register] = room
+        room += tape.widths[register]
     for number, line in enumerate(tape.lines):
         if line.writes not in places:
             width = tape.widths[line.writes]

@@ -944,7 +944,7 @@ AVX2 void return_avx2(const Sequence& all, const Gradients& grad, int64_t first,
 
 // ---- a step of a stack: calls that are written down once and played for every token
 
-enum Kind : int64_t { CENTRE, ROOT, SINGLE, BYTES, ACTIVATE, ADD, TIMES, LOOK, RECALL };
+enum Kind : int64_t { CENTRE, ROOT, SINGLE, BYTES, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL };
 enum Activation : int64_t { RELU, GELU, GELU_TANH, SILU, TANH };
 
 // Registers are tables of (rows, width), each behind the last.
@@ -1028,6 +1028,18 @@ INLINED void norm_row(const float* x, int64_t width, bool centres, const Call& c
     for (int64_t i = 0; i < width; ++i) y[i] += call.bias[i];
 }
 
+// Turn pairs of channels of each head, i and i + size / 2, by angles whose cosines stand before their sines.
+INLINED void turn_row(const float* angles, int64_t width, int64_t size, float* x) {
+  const int64_t half = size / 2;
+  for (float* head = x; head < x + width; head += size)
+#pragma omp simd
+    for (int64_t i = 0; i < half; ++i) {
+      const float first = head[i], second = head[i + half];
+      head[i] = first * angles[i] - second * angles[i + half];
+      head[i + half] = second * angles[i] + first * angles[i + half];
+    }
+}
+
 INLINED void work_row(const Call& call, const float* x, float* y) {
   switch (call.kind) {
     case CENTRE:
@@ -1039,6 +1051,8 @@ INLINED void work_row(const Call& call, const float* x, float* y) {
 #pragma omp simd
       for (int64_t i = 0; i < call.inputs; ++i) y[i] += x[i];
       return;
+    case TURN:
+      return turn_row(x, call.inputs, call.what, y);
     default:
 #pragma omp simd
       for (int64_t i = 0; i < call.inputs; ++i) y[i] *= x[i];
@@ -1181,7 +1195,8 @@ void regard_play(const Call* calls, int64_t count, const Remembered* states, con
       default:
 #pragma omp parallel for schedule(static) if (rows * call->inputs * 16 > ALONE)
         for (int64_t row = 0; row < rows; ++row)
-          (level == WITH_VNNI ? work_avx512 : work_avx2)(*call, from + row * call->inputs, to + row * call->inputs);
+          (level == WITH_VNNI ? work_avx512 : work_avx2)(
+              *call, from + row * (call->kind == TURN ? call->what : call->inputs), to + row * call->inputs);
     }
     if (held == call->to) held = -1;
   }

@@ -183,15 +183,14 @@ class MultiHeadAttention(Mixer):
     def write(self, tape: Tape, x: int) -> int:
         """One position of each row: what softmax needs no table for."""
         spec = self.spec
-        if spec.window is not None or spec.hard or spec.position is not None or self.temperature is not None:
+        if spec.window is not None or spec.hard or self.temperature is not None or self.query_norm is not None:
             raise NotWritable("attention by other rules")
-        if self.query_norm is not None or not self.causal:
-            raise NotWritable("attention by other rules")
-        query = tape.multiply(self.query, x)
+        query = self.position.write(tape, tape.multiply(self.query, x))
         if spec.over_memory:
             seen = tape.recall(query, self.size, self.scale, self.kv_heads * self.size)
         else:
-            seen = tape.look(query, self.size, self.scale, tape.multiply(self.key, x), tape.multiply(self.value, x))
+            key, value = self.position.write(tape, tape.multiply(self.key, x)), tape.multiply(self.value, x)
+            seen = tape.look(query, self.size, self.scale, key, value)
         return tape.multiply(self.output, seen)
 
     def attend_slots(self, query: Tensor, seen: Seen, bias: Tensor | None, see: See | None) -> Tensor:

@@ -19,6 +19,7 @@ from regard.core.dense import Lookup
 from regard.core.mixer import Part
 from regard.core.role import AbsoluteSpec, RelativeSpec
 from regard.core.spec import Positive, Size, Spec
+from regard.core.tape import NotWritable, Tape
 from regard.core.view import View
 from regard.errors import InputError, SpecError
 
@@ -104,6 +105,12 @@ class Position(Part):
         It is a matter of their distance alone, so that blocks of a long sequence can share it.
         """
         return None
+
+    def write(self, tape: Tape, x: int) -> int:
+        """`rotate`, for a tape; who biases scores can't be written down."""
+        if type(self) is not Position:
+            raise NotWritable(type(self).__name__)
+        return x
 
 
 class ScalingSpec(Spec):
@@ -248,6 +255,11 @@ class RotaryPositions(Position):
         cos, sin = (angle.to(x.dtype) for angle in view.once(self.key, lambda: self.angles(view)))
         first, second = x.chunk(2, -1)
         return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
+
+    def write(self, tape: Tape, x: int) -> int:
+        if self.drifts or type(self) is not RotaryPositions:
+            raise NotWritable(type(self).__name__)
+        return tape.turn(self.key, lambda view: torch.cat(self.angles(view), -1), self.size, x)
 
     def angles(self, view: View) -> tuple[Tensor, Tensor]:
         """Cosines and sines: (1 or rows, 1, time, size / 2)."""

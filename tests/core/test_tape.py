@@ -1,0 +1,166 @@
+"""A step that is played from a tape is the step that `forward` computes, and nobody is passed by."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.core.model import Model
+from regard.core.packed import pack_model
+from regard.core.probe import Record
+from regard.kernels import library as kernels
+from regard.kernels.library import Library
+from regard.mixers.attention import MultiHeadAttention
+from regard.models import preset
+
+SMALL: dict[str, Any] = {"vocabulary": 100, "width": 64, "depth": 2}
+# family, changes, whether it reads a source
+WRITTEN: list[tuple[str, dict[str, Any], bool]] = [
+    ("transformer-tiny", {"heads": 4}, True),
+    ("marian-base", {"heads": 2, "hidden": 96}, True),  # norms after
+    ("gpt2", {"heads": 4, "context": 64}, False),  # an activation by tanh
+    ("gpt1", {"heads": 2, "context": 64}, False),
+    ("llama-tiny", {"heads": 4, "kv_heads": 2}, False),  # rotations, gates, shared keys
+]
+ROWS, STEPS = 5, 9
+
+
+@pytest.fixture(params=[1, 2], ids=["AVX2", "AVX-512"])
+def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    found = kernels.find_library()
+    if not isinstance(found, Library):
+        pytest.skip(f"kernels: {found}")
+    if request.param > found.level:
+        pytest.skip(f"this machine has {kernels.LEVELS[found.level]}")
+    monkeypatch.setattr(found, "level", request.param)
+    if request.param == 1:  # as on a machine that has no more
+        monkeypatch.setattr("regard.core.product.count_levels", lambda: 63)
+    return int(request.param)
+
+
+def make(name: str, changes: dict[str, Any], precision: str = "fp32") -> Model:
+    torch.manual_seed(1)
+    model = preset(name, **{**SMALL, **changes}).build().eval()
+    for weight in model.parameters():  # biases and gains that start at 0 and 1 would hide what is left out
+        torch.nn.init.normal_(weight, std=0.1) if weight.dim() < 2 else None
+    if precision != "fp32":
+        pack_model(model, "int8")
+    return model
+
+
+@torch.no_grad()
+def step(model: Model, reads: bool, played: bool, moves: bool = True) -> Tensor:
+    """The logits of some steps, whose rows are re-ordered between them as a beam's are."""
+    torch.manual_seed(2)
+    source = torch.randint(4, 100, (ROWS, 7))
+    valid = torch.arange(7) < torch.tensor([7, 3, 5, 1, 7])[:, None]
+    state = model.start(ROWS, model.encode(source, valid) if reads else None)
+    assert model.decoder is not None
+    assert (model.decoder.recording is not None) or not played, "it wasn't written down"
+    if not played:
+        model.decoder.recording = None
+    found = []
+    for number in range(STEPS):
+        found.append(model.step(torch.randint(4, 100, (ROWS,)), state))
+        if moves and number % 3 == 1:
+            state = state.hand_on(torch.tensor([1, 1, 0, 3, 4] if not reads else [0, 1, 2, 3, 4]))
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("name, changes, reads", WRITTEN, ids=[name for name, _, _ in WRITTEN])
+def test_what_is_played_is_what_is_computed(
+    name: str, changes: dict[str, Any], reads: bool, precision: str, level: int
+) -> None:
+    model = make(name, changes, precision)
+    torch.testing.assert_close(step(model, reads, True), step(model, reads, False), rtol=1e-4, atol=2e-5)
+
+
+def test_beams_of_a_sentence_share_its_memory(level: int) -> None:
+    model = make("transformer-tiny", {"heads": 4})
+    settings: dict[str, Any] = {"begin": 2, "end": 3, "beam": 3, "max_tokens": 12}
+    source = torch.randint(4, 100, (4, 6))
+    played = model.generate(source, **settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.core.stack.Stack._may_play", lambda *_: False)
+        assert model.generate(source, **settings) == played
+
+
+def count_plays(model: Model, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    from regard.core.tape import Recording
+
+    played, play = [0], Recording.play
+
+    def count(self: Recording, *words: Any) -> Tensor:
+        played[0] += 1
+        return play(self, *words)
+
+    monkeypatch.setattr(Recording, "play", count)
+    return played
+
+
+def test_who_watches_hooks_or_keeps_gradients_is_never_passed_by(level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make("gpt2", {"heads": 4, "context": 64})
+    played, tokens = count_plays(model, monkeypatch), torch.tensor([5, 6])
+    assert model.decoder is not None
+    with torch.no_grad():
+        state = model.start(2)
+        model.step(tokens, state)
+        assert played == [1]
+        record = Record("decoder.blocks.0.mix.weights")
+        model.step(tokens, state, probe=record)
+        assert played == [1] and len(list(record)) == 1
+        heard: list[Tensor] = []
+        hook = model.decoder.blocks[0].ffn.inner.down.register_forward_hook(lambda *words: heard.append(words[-1]))  # type: ignore[union-attr]
+        model.step(tokens, state)
+        assert played == [1] and len(heard) == 1
+        hook.remove()
+        with torch.autocast("cpu", torch.bfloat16):
+            model.step(tokens, state)
+        assert played == [1]
+        model.step(tokens, state)
+        assert played == [2]
+    assert model.step(tokens, model.start(2)).requires_grad
+    assert played == [2]
+
+
+def test_weights_that_change_are_heard(level: int) -> None:
+    model = make("gpt2", {"heads": 4, "context": 64})
+    first = step(model, False, True)
+    with torch.no_grad():
+        model.decoder.blocks[0].ffn.inner.down.weight.mul_(2.0)  # type: ignore[union-attr]
+    second = step(model, False, True)
+    assert not torch.allclose(first, second)
+    torch.testing.assert_close(second, step(model, False, False), rtol=1e-4, atol=2e-5)
+    pack_model(model, "int8")
+    torch.testing.assert_close(step(model, False, True), step(model, False, False), rtol=1e-4, atol=2e-5)
+
+
+def test_copies_write_their_own_tape(level: int) -> None:
+    model = make("gpt2", {"heads": 4, "context": 64})
+    before = step(model, False, True)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert other.decoder.recording is None
+        torch.testing.assert_close(step(other, False, True), before)
+
+
+def test_who_does_something_else_is_not_written_down(level: int) -> None:
+    class Mine(MultiHeadAttention):
+        def forward(self, x: Tensor, *words: Any) -> Tensor:
+            return x
+
+    model = make("gpt2", {"heads": 4, "context": 64})
+    assert model.decoder is not None
+    model.decoder.blocks[0].mix.inner.__class__ = Mine  # type: ignore[union-attr]
+    with torch.no_grad():
+        model.start(1)
+    assert model.decoder.recording is None
+    other = make("llama-tiny", {"heads": 4, "kv_heads": 2, "window": 4})
+    with torch.no_grad():
+        other.start(1)
+    assert other.decoder is not None and other.decoder.recording is None
