@@ -386,6 +386,7 @@ class Progress(State):
     blocks: Group
     memory: Memory | None = None
     head: State | None = None
+    dtype: torch.dtype = torch.float32  # of the model, which is asked once
 
     def rewindable(self, length: int) -> bool:
         return True

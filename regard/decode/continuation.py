@@ -40,9 +40,7 @@ def generate(
     """
     inputs = Inputs.of(tokens, valid=valid).to(model.device)
     search, ends = Search.parse(settings), _list_ends(end)
-    training = model.training
-    model.eval()
-    try:
+    with model.in_use():
         if model.encoder is None:
             rows = PromptBatch(model, inputs, search, ends)
             Engine(model).run(rows)
@@ -51,8 +49,6 @@ def generate(
             raise InputError("a translation must know its first token and its last", "generate(…, begin=2, end=3)")
         found = beam_search(model, model.encode(inputs), len(inputs.tokens), begin, ends, search)
         return [best[0].tokens for best in found]
-    finally:
-        model.train(training)
 
 
 def _list_ends(end: int | Sequence[int] | None) -> tuple[int, ...]:

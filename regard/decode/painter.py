@@ -174,10 +174,8 @@ class Painter(PicturePipeline):
         read = torch.tensor([coder.begin, *given.tolist()], device=model.device)
         size = model.start(1, room=coder.length).nbytes
         many = max(1, min(ROWS, STATES // max(1, size)))
-        training = model.training
-        model.eval()
         found: list[Drawing] = []
-        try:
+        with model.in_use():
             while len(found) < count:
                 numbers = range(len(found), min(count, len(found) + many))
                 luck = torch.stack([draw_luck(seed, number, coder.length - len(given)) for number in numbers])
@@ -187,8 +185,6 @@ class Painter(PicturePipeline):
                 whole = np.concatenate((np.repeat(given[None], len(tokens), 0), tokens), 1)
                 nats = (-request.logs.double().sum(1)).tolist()
                 found += [Drawing(*pair) for pair in zip(coder.decode(whole), nats, strict=True)]
-        finally:
-            model.train(training)
         return found
 
 

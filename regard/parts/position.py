@@ -49,12 +49,24 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.width, self.base = width, base
         self.halves = halves
+        self.kept: Tensor | None = None  # of the first positions, for who writes token by token
 
     def forward(self, view: View) -> Tensor:
-        even = torch.arange(0, self.width, 2, device=view.device, dtype=torch.float32)
-        angles = view.places[..., None] * torch.exp(even * (-math.log(self.base) / self.width))
+        mask = view.mask
+        if mask.time > 1 or not mask.uniform or view.scattered is not None or torch.compiler.is_compiling():
+            return self.compute(view.places)
+        assert isinstance(mask.past, int)
+        if self.kept is None or self.kept.shape[1] <= mask.past or str(self.kept.device) != str(view.device):
+            count = max(USUAL, 2 * mask.past)
+            self.kept = self.compute(torch.arange(count, device=view.device)[None])
+        return self.kept[:, mask.past : mask.past + 1]
+
+    def compute(self, places: Tensor) -> Tensor:
+        """(1 or rows, time, width)"""
+        even = torch.arange(0, self.width, 2, device=places.device, dtype=torch.float32)
+        angles = places[..., None] * torch.exp(even * (-math.log(self.base) / self.width))
         waves = torch.stack((angles.sin(), angles.cos()), -2 if self.halves else -1)
-        return waves.flatten(-2)  # (1 or rows, time, width)
+        return waves.flatten(-2)
 
 
 class Learned(AbsoluteSpec):
