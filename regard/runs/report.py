@@ -219,7 +219,8 @@ def _read_test(number: int, entry: Mapping[str, Any]) -> dict[str, Any]:
     values = {name: [found[name], found.get(f"{name}_low"), found.get(f"{name}_high")] for name in list_measures(found)}
     also = entry.get("with")
     others = [str(one) for one in also] if isinstance(also, list) else []
-    told = {"run": number, "step": entry["step"], "data": str(entry.get("data", "")), "with": others}
+    packed = f", {entry['precision']}" if isinstance(entry.get("precision"), str) else ""
+    told = {"run": number, "step": entry["step"], "data": f"{entry.get('data', '')}{packed}", "with": others}
     return told | {"time": entry.get("time"), "values": values}
 
 
