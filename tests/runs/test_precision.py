@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import typer
 
 import regard
+from regard.cli.arguments import app
 from regard.core.model import Model
 from regard.core.packed import PackedDense, PackedLookup, list_matrices, list_multiplied
 from regard.decode.translator import ensemble
 from regard.errors import RegardWarning, SpecError
 from regard.models import preset
 from regard.runs import precision as measurement
+from regard.runs.align import align
+from regard.runs.compare import compare
 from regard.runs.load import load_bundle
 from regard.runs.precision import (
     PIECE,
@@ -30,11 +35,19 @@ from regard.runs.precision import (
     spell_precision,
     use_precision,
 )
+from regard.runs.prefer import PairDrawing, draw_preferences
 from regard.runs.removal import remove_run
 from regard.runs.report import collect_report
 from regard.runs.resolve import CHOICE
 from tests.cli.test_cli import regard as run_here
 from tests.cli.test_verbs import told
+
+LINES = ["the red cat sleeps", "a green bird sings today", "the old man runs in the garden"]
+# verbs that use no model, that train, and those that take a model as it is: to send it out, or to see how it was made
+WITHOUT = {
+    *("average", "data", "demo", "doctor", "folds", "import", "lab", "laws", "log", "new", "plan", "plot", "resume"),
+    *("rm", "runs", "settings", "show", "sweep", "tokens", "train", "verify"),
+}
 
 
 def train(folder: Path, name: str, **tree: Any) -> str:
@@ -55,6 +68,23 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> str:
         "batches": {"tokens": 400},
     }
     return train(folder, "run", **tree)
+
+
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Runs that read lines: one writes, one makes vectors."""
+    folder = tmp_path_factory.mktemp("readers")
+    (folder / "lines.txt").write_text("\n".join(LINES * 8) + "\n")
+    shared: dict[str, Any] = {"tokenizer": {"pieces": "bpe", "vocabulary": 60}, "batches": {"tokens": 256}}
+    lines = {"kind": "files", "train": {"kind": "documents", "path": str(folder / "lines.txt"), "unit": "line"}}
+    sizes = {"width": 128, "depth": 1, "heads": 2}
+    task, model = {"kind": "language", "context": 16}, {"kind": "decoder-tiny", **sizes}
+    found = {"lines": str(folder / "lines.txt")}
+    found["writer"] = train(folder, "writer", task=task, corpus=lines, model=model, **shared)
+    pairs = {"kind": "en-fr", "train": 80, "validation": 12, "test": 12, "level": "first"}
+    model = {"kind": "bert-tiny", **sizes}
+    found["embedder"] = train(folder, "embedder", task="embedding", corpus=pairs, model=model, **shared)
+    return found
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16", "int8", "int4"])
@@ -212,6 +242,79 @@ def test_models_of_an_ensemble_may_differ(run: str) -> None:
     assert packed.precision == "int8" and both.precision == "int8 + fp32"
     found = [spell_precision(name) for name in ("fp32", "int8", "int8 + fp32")]
     assert found == ["", " --precision int8", " --precision auto"]
+
+
+def test_every_verb_that_uses_a_model_takes_a_precision() -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    taking = {
+        name for name, verb in group.commands.items() if any("--precision" in option.opts for option in verb.params)
+    }
+    assert group.commands.keys() - taking == WITHOUT
+
+
+def test_words_are_aligned_in_a_precision_which_is_recorded(run: str, tmp_path: Path) -> None:
+    assert align(run).weights == ["fp32"]
+    gold, page = tmp_path / "gold", tmp_path / "results.md"
+    gold.write_text("0-0\n" * 20)
+    words = ["--split", "test", "--gold", str(gold), "--record", str(page), "--table", "--json"]
+    (found,) = told(run_here("align", run, "--reverse", run, "--precision", "int8", *words))
+    assert found["weights"] == ["int8", "int8"] and 0 <= found["precision"] <= 1  # of the links
+    assert "grow-diag, int8" in page.read_text() and "--precision int8`" in page.read_text()
+
+
+def test_runs_are_compared_and_reported_in_a_precision(run: str, tmp_path: Path) -> None:
+    other = str(shutil.copytree(run, tmp_path / "other"))
+    found = compare([run, other], precision="int8")
+    assert found.precisions == ["int8", "int8"] and "run int8, other int8" in " ".join(found.notes)
+    (plain,) = told(run_here("compare", run, other, "--json"))
+    (packed,) = told(run_here("compare", run, other, "--json", "--precision", "int4"))
+    assert [one["precision"] for one in plain["runs"]] == ["fp32"] * 2 and not any(
+        "packed" in n for n in plain["notes"]
+    )
+    assert [one["precision"] for one in packed["runs"]] == ["int4"] * 2
+    refused = run_here("compare", "--recipes", "a.yaml", "b.yaml", "--budget", "tokens=2M", "--precision", "int8")
+    assert refused.returncode == SpecError.status and "--precision" in refused.stderr
+    (report,) = told(run_here("report", run, "--json", "--samples", "1", "--precision", "int8"))
+    assert report["runs"][0]["asked"]["precision"] == "int8"
+    assert "it was asked in int8" in report["runs"][0]["asked"]["notes"]
+    for words in (["--precision", "int9"], ["--precision", "int8", "--no-model"]):
+        refused = run_here("report", run, "--json", *words)
+        assert refused.returncode == SpecError.status and words[1] in refused.stderr
+
+
+def test_preferences_are_drawn_in_a_precision(readers: dict[str, str], tmp_path: Path) -> None:
+    how = PairDrawing(pairs=1, most=4, prefix=(1, 3))
+    found = draw_preferences(readers["writer"], "manners", [readers["lines"]], how, precision="int8")
+    assert found.precision == "int8" and found.prompts
+    words = ["--reward", "manners", "--data", readers["lines"], "--prefix", "1-3", "--most", "4", "--json"]
+    done = run_here("prefer", readers["writer"], *words, "--precision", "int4", "--out", str(tmp_path / "pairs.jsonl"))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["precision"] == "int4"
+
+
+def test_an_index_is_searched_in_the_precision_that_it_was_made_in(readers: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("\n".join(LINES))
+    run, index = readers["embedder"], tmp_path / "index"
+    made = run_here("embed", run, "--file", str(tmp_path / "lines.txt"), "--index", str(index), "--precision", "int4")
+    assert made.returncode == 0, made.stderr
+    about = json.loads((index / "index.json").read_text())
+    assert about["precision"] == "int4"
+    search = ["search", str(index), LINES[0], "--best", "1", "--json"]
+    (same,) = told(run_here(*search))
+    assert same["text"] == LINES[0] and same["cosine"] == pytest.approx(1.0, abs=1e-5)
+    (other,) = told(run_here(*search, "--precision", "fp32"))
+    assert other["cosine"] < same["cosine"]
+    # an index of an earlier version says nothing of it, and its model is read as it is kept
+    (index / "index.json").write_text(json.dumps({"model": about["model"]}))
+    (earlier,) = told(run_here(*search))
+    assert earlier["cosine"] == other["cosine"]
+    (index / "index.json").write_text(json.dumps({**about, "precision": "int3"}))
+    assert "damaged" in run_here(*search).stderr
+    (line,) = told(
+        run_here("search", str(tmp_path / "lines.txt"), LINES[0], "--model", run, *search[3:], "--precision", "int8")
+    )
+    assert line["text"] == LINES[0]
 
 
 def test_a_choice_is_deleted_with_its_run(run: str) -> None:
