@@ -14,7 +14,7 @@ import typer
 import regard
 from regard.cli.arguments import app
 from regard.core.model import Model
-from regard.core.packed import PackedDense, PackedLookup, list_matrices, list_multiplied
+from regard.core.packed import PackedDense, PackedLookup, find_precision, list_matrices, list_multiplied
 from regard.decode.translator import ensemble
 from regard.errors import RegardWarning, SpecError
 from regard.models import preset
@@ -236,9 +236,10 @@ def test_an_evaluation_records_what_was_chosen(run: str, tmp_path: Path) -> None
     assert "test, int8" in collect_report([run], model=False).page()
 
 
-def test_models_of_an_ensemble_may_differ(run: str) -> None:
+def test_python_tells_the_precision_and_models_of_an_ensemble_may_differ(run: str) -> None:
     packed = regard.load(run, kind=regard.Translator, precision="int8")
     both = ensemble([packed, regard.load(run, kind=regard.Translator)])
+    assert find_precision(Model.load(run, precision="int8")) == "int8"
     assert packed.precision == "int8" and both.precision == "int8 + fp32"
     found = [spell_precision(name) for name in ("fp32", "int8", "int8 + fp32")]
     assert found == ["", " --precision int8", " --precision auto"]
