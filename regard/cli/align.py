@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.arguments import JSON, RUN, verb
+from regard.cli.arguments import JSON, PRECISION, RUN, verb
 from regard.cli.completion import complete_runs
 from regard.cli.progress import ProgressMeter
 from regard.errors import InputError, SpecError
@@ -95,6 +95,7 @@ def align_words(
     page: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Put a row into this Markdown page of results.")
     ] = None,
+    precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
     """Link the words of texts with those of their translations, by what a model looked at when it read both.
@@ -117,7 +118,7 @@ def align_words(
         links |= {"--head": head != "auto", "--step": step != "auto", "--symmetrize": symmetrize != "grow-diag"}
         for option in (option for option, given in links.items() if given):
             raise SpecError(f"{option} is for links of words, and {run} captions pictures", f"leave {option} out")
-        return align_places(run, split, page, table, as_json)
+        return align_places(run, split, page, table, as_json, precision)
     from regard.host.output import put
     from regard.runs.align import AlignmentSettings, align, check_record, record_alignment
     from regard.runs.evaluate import check_split
@@ -137,6 +138,7 @@ def align_words(
         compare=table,
         outputs=(out, page),
         meter=ProgressMeter(),
+        precision=precision,
     )
     if page is not None and done.score is None:
         raise InputError("--record writes what was measured, and there are no gold links", "--gold FILE")
@@ -156,7 +158,9 @@ def align_words(
         record_alignment(page, run, reverse, files, settings, done, turned)
 
 
-def align_places(run: str, split: str | None, page: Path | None, table: bool, as_json: bool) -> None:
+def align_places(
+    run: str, split: str | None, page: Path | None, table: bool, as_json: bool, precision: str | None = None
+) -> None:
     """Measure a captioner's attention against gold boxes, and print it."""
     from regard.runs.align import check_record
     from regard.runs.boxes import compare_boxes, record_boxes
@@ -164,7 +168,7 @@ def align_places(run: str, split: str | None, page: Path | None, table: bool, as
 
     check_record(page, [run])
     chosen = check_split(split)
-    done = compare_boxes(run, chosen, ProgressMeter())
+    done = compare_boxes(run, chosen, ProgressMeter(), precision)
     if as_json:
         print(json.dumps(done.as_json()))
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.arguments import format_number, hint, verb
+from regard.cli.arguments import PRECISION, format_number, hint, verb
 from regard.cli.completion import complete_runs
 from regard.cli.contest import contest, split_words
 from regard.cli.progress import ProgressMeter, format_seconds
@@ -72,6 +72,7 @@ def compare(
         Path | None,
         typer.Option(metavar="FILE", help="A page to write, such as compare.html; with --recipes, the runs' folder."),
     ] = None,
+    precision: PRECISION = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all that was found as one JSON object.")] = False,
 ) -> None:
     """Compare runs fairly: intervals, paired tests of every difference, cost, by length, by rare and frequent words."""
@@ -79,7 +80,7 @@ def compare(
     from regard.runs.compare import compare
 
     if recipes:
-        compare_recipes(runs, budget, seeds, match, out, as_json, data or split or by_text)
+        compare_recipes(runs, budget, seeds, match, out, as_json, data or split or by_text or precision)
         return
     for option, value in (("--budget", budget), ("--seeds", seeds), ("--match", match)):
         if value is not None:
@@ -89,7 +90,7 @@ def compare(
             raise SpecError(f"--out {out}: a comparison is an HTML page", f"--out {out.with_suffix('.html')}")
         check_file(out)
     keep_memory()
-    found = compare(runs, data or [], split, ProgressMeter(), by_text)
+    found = compare(runs, data or [], split, ProgressMeter(), by_text, precision)
     if as_json:
         print(json.dumps(found.as_json(), ensure_ascii=False, allow_nan=False))
     else:
@@ -112,7 +113,8 @@ def compare_recipes(
     """Train run files at one budget, and tell which did better."""
     if measured:
         raise SpecError(
-            "--data, --split, --by-text: recipes are measured on validation data with one tokenizer",
+            "--data, --split, --by-text, --precision: recipes are measured as they were trained, on validation data "
+            "with one tokenizer",
             "regard compare RUN RUN --data FILE",
         )
     if budget is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.arguments import format_number, hint, verb
+from regard.cli.arguments import PRECISION, format_number, hint, verb
 from regard.cli.completion import complete_runs
 from regard.cli.progress import ProgressMeter
 from regard.errors import SpecError
@@ -57,6 +57,7 @@ def frontier(
         Path | None,
         typer.Option(metavar="FILE", help="A page to write (.html), or a picture (.png), or a table (.csv)."),
     ] = None,
+    precision: PRECISION = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all that was found as one JSON object.")] = False,
 ) -> None:
     """Show whether pleasing worked: reward by divergence from the start, for each checkpoint and the best of n."""
@@ -68,7 +69,8 @@ def frontier(
             raise SpecError(f"--out {out}: a page, a picture or a table", f"--out {out.with_suffix('.html')}")
         check_file(out)
     keep_memory()
-    found = trace_frontier(runs, reward or [], data or [], split, prompts, points, best_of, most, meter=ProgressMeter())
+    numbers = prompts, points, best_of, most
+    found = trace_frontier(runs, reward or [], data or [], split, *numbers, ProgressMeter(), precision)
     if as_json:
         print(json.dumps(found.as_json(), ensure_ascii=False, allow_nan=False))
     else:
@@ -93,7 +95,8 @@ def show(found: Frontier) -> None:
     for one in (found.start, *found.stands):
         earned = [f"{value.value:.3f} ±{(value.high - value.low) / 2:.2g}" for value in one.rewards.values()]
         drawn.add_row(one.policy, one.point, f"{one.kl.value:.2f}", *earned, format_number(round(one.length, 1)))
-    console.print(f"{found.prompts:,} prompts of {found.data}\n")
+    packed = "" if found.precision == "fp32" else f", in {found.precision}"
+    console.print(f"{found.prompts:,} prompts of {found.data}{packed}\n")
     console.print(drawn)
     console.print()
     for line in found.conclude():

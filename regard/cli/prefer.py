@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.arguments import RUN, hint, verb
+from regard.cli.arguments import PRECISION, RUN, hint, verb
 from regard.cli.progress import ProgressMeter
 from regard.errors import SpecError
 from regard.host.machine import give_way, keep_memory
@@ -42,6 +42,7 @@ def prefer(
     most: Annotated[int, typer.Option(metavar="N", help="Tokens of an answer.", min=1)] = 64,
     temperature: Annotated[float, typer.Option(metavar="T", help="How freely answers are drawn.", min=0.01)] = 1.0,
     seed: Annotated[int, typer.Option(metavar="N", help="What chance follows from.")] = 1,
+    precision: PRECISION = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was made as one JSON object.")] = False,
 ) -> None:
     """Make preferences of a model's own answers: it answers each prompt twice, and a reward chooses.
@@ -57,11 +58,11 @@ def prefer(
     check_file(out)
     keep_memory()
     how = PairDrawing(pairs, most, temperature, prompts, read_range(prefix), seed)
-    found = draw_preferences(run, reward, data, how, ProgressMeter())
+    found = draw_preferences(run, reward, data, how, ProgressMeter(), precision)
     put(out, "".join(json.dumps(pair, ensure_ascii=False) + "\n" for pair in found.pairs).encode())
     if as_json:
         counts = {"prompts": found.prompts, "pairs": len(found.pairs), "ties": found.ties, "short": found.short}
-        print(json.dumps({"file": str(out), **counts}))
+        print(json.dumps({"file": str(out), **counts, "precision": found.precision}))
         return
     print(f"{out}: {len(found.pairs):,} pairs of answers to {found.prompts:,} prompts")
     if found.ties:

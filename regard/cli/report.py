@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.arguments import hint, verb
+from regard.cli.arguments import PRECISION, hint, verb
 from regard.cli.completion import complete_runs
 from regard.cli.progress import ProgressMeter
 from regard.cli.texts import TextSource
@@ -47,6 +47,7 @@ def report(
     no_model: Annotated[
         bool, typer.Option("--no-model", help="Load no weights: the page has neither samples nor attention.")
     ] = False,
+    precision: PRECISION = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all that was collected as one JSON object.")] = False,
 ) -> None:
     """Write a page on one or several runs: curves, evaluations, samples, what differs, speed, memory, versions."""
@@ -60,9 +61,11 @@ def report(
         check_file(place)
     if no_model and (texts or files):
         raise SpecError("--no-model asks no model, and --text and --file name texts to ask: which?", "one of them")
+    if no_model and precision is not None:
+        raise SpecError(f"--no-model loads no weights, and --precision {precision} packs them: which?", "one of them")
     keep_memory()
     chosen = read_texts(texts or [], files or [])
-    found = collect_report(runs, chosen, samples, model=not no_model, meter=ProgressMeter())
+    found = collect_report(runs, chosen, samples, model=not no_model, meter=ProgressMeter(), precision=precision)
     if as_json:
         print(json.dumps(found.as_json(), ensure_ascii=False, allow_nan=False))
     if place is not None:

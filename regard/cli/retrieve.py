@@ -73,8 +73,6 @@ def embed(
 
     if out is not None and index is not None:
         raise SpecError("--out and --index: vectors go to one of the two", "leave --out or --index out")
-    if index is not None and precision not in (None, "fp32"):
-        raise SpecError(f"--precision {precision}: what searches an index reads in fp32", "leave --precision out")
     if out is not None:
         check_file(out)
     if index is not None:
@@ -105,12 +103,14 @@ def embed(
     except InputError as error:  # what has a vector is written, though others have none
         lacking = error
     if any(row is not None for row in kept.rows):
-        write_vectors(run, kept, out, index, as_json)
+        write_vectors(run, kept, out, index, pipeline.precision, as_json)
     if lacking is not None:
         raise lacking
 
 
-def write_vectors(run: str, kept: VectorRows, out: Path | None, index: Path | None, as_json: bool) -> None:
+def write_vectors(
+    run: str, kept: VectorRows, out: Path | None, index: Path | None, precision: str, as_json: bool
+) -> None:
     """Write vectors to an array with a row for each text, or to an index of those that have one."""
     import torch
 
@@ -120,7 +120,7 @@ def write_vectors(run: str, kept: VectorRows, out: Path | None, index: Path | No
     if index is not None:
         entries = [(n, line) for n, line in enumerate(kept.lines, 1) if kept.rows[n - 1] is not None]
         vectors = torch.stack([row for row in kept.rows if row is not None])
-        written = [str(path) for path in write_index(run, entries, vectors, index)]
+        written = [str(path) for path in write_index(run, entries, vectors, index, precision)]
         print(json.dumps({"files": written}) if as_json else "\n".join(written))
         return hint(f"regard search {quote(str(index))} QUERY")
     assert out is not None
@@ -147,10 +147,14 @@ def search(
     ] = None,
     best: Annotated[int, typer.Option(metavar="N", help="The number of lines to find.", min=1)] = 5,
     cut: CUT = False,
+    precision: PRECISION = None,
     as_json: JSON = False,
 ) -> None:
-    """Find the lines of a corpus that are nearest in meaning."""
+    """Find the lines of a corpus that are nearest in meaning.
+
+    An index knows the precision that it was made in; a query is read in the same, unless --precision says another.
+    """
     from regard.runs.index import search as look
 
-    for hit in look(corpus, query, model, best, cut, ProgressMeter()):
+    for hit in look(corpus, query, model, best, cut, ProgressMeter(), precision):
         print(json.dumps(vars(hit), ensure_ascii=False) if as_json else f"{hit.cosine:.3f}  {hit.line}: {hit.text}")

@@ -152,12 +152,22 @@ def list_packable(model: nn.Module) -> list[Packable]:
 
 def list_matrices(model: nn.Module) -> list[Tensor]:
     """All matrices of what would be packed."""
-    parts = list_packable(model)
-    return [
-        matrix
-        for part in parts
-        for matrix in ([each for _, each in list_gates(part)] if isinstance(part, nn.RNNBase) else [part.weight])
-    ]
+    return [matrix for part in list_packable(model) for matrix in list_weights(part)]
+
+
+def list_multiplied(model: nn.Module) -> list[Tensor]:
+    """Those of them that rows are multiplied by: all but the tables that are only looked up, which nobody else holds.
+
+    A table that a head scores by is lent to it, and so is one that a second embedding looks up: that one counts too.
+    """
+    lent = {id(part) for module in model.modules() for part in vars(module).values() if isinstance(part, Lookup)}
+    parts = [part for part in list_packable(model) if not isinstance(part, Lookup) or id(part) in lent]
+    return [matrix for part in parts for matrix in list_weights(part)]
+
+
+def list_weights(part: Packable) -> list[Tensor]:
+    """The matrices of one part."""
+    return [each for _, each in list_gates(part)] if isinstance(part, nn.RNNBase) else [part.weight]
 
 
 def pack_model(model: nn.Module, precision: Precision) -> PackedShare:

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import InputError, SpecError
-from regard.kernels.library import Library, load
+from regard.kernels.library import Library, describe, load
 
 Precision = Literal["fp32", "fp16", "bf16", "int8", "int4"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -251,6 +251,16 @@ def count_levels() -> int:
     fit: rows have 7 bits there.
     """
     return 127 if torch.cpu._is_vnni_supported() else 63
+
+
+def describe_kernels() -> str:
+    """Which instructions our kernel takes here, or why there is none; it is built where that hasn't happened yet."""
+    return describe()
+
+
+def has_brain_floats() -> bool:
+    """Whether the processor multiplies bf16 itself. Elsewhere it is emulated, and slower than fp32, some by far."""
+    return torch.cpu._is_avx512_bf16_supported()
 
 
 def multiply(product: Product, x: Tensor, bias: Tensor | None) -> Tensor:

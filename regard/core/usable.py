@@ -21,11 +21,17 @@ class Usable(Visible):
     """A model that is loaded, kept, sent out and asked to write."""
 
     @classmethod
-    def load(cls, noun: str | Path, where: Literal["auto", "cpu", "cuda", "mps"] = "auto") -> Model:
-        """The model of a run, of a folder that `save` wrote, or of one in Hugging Face layout."""
+    def load(
+        cls,
+        noun: str | Path,
+        where: Literal["auto", "cpu", "cuda", "mps"] = "auto",
+        *,
+        precision: str | None = None,
+    ) -> Model:
+        """The model of a run, of a folder that `save` wrote, or of one in Hugging Face layout, packed or as kept."""
         import regard
 
-        return cast("Model", regard.load(noun, where).model)
+        return cast("Model", regard.load(noun, where, precision=precision).model)
 
     def save(self, folder: str | Path) -> Path:
         """Write the model to a new folder, which `Model.load` and every verb that needs no words takes."""

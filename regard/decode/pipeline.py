@@ -11,6 +11,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from regard.core.model import Model
+from regard.core.packed import find_precision
 from regard.core.spec import Spec
 from regard.data.picture import Fit
 from regard.data.tokenizer import Tokenizer
@@ -41,6 +42,12 @@ class Pipeline:
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer] | None:
         """Of what it reads and of what it writes; the same one twice where there is one; None: it has none."""
         return None
+
+    @property
+    def precision(self) -> str:
+        """What its weights are packed to, or fp32; `int8 + fp32` where the models of an ensemble differ."""
+        models = self.model.models if isinstance(self.model, Ensemble) else (self.model,)
+        return " + ".join(dict.fromkeys(map(find_precision, models)))
 
     def lay_out(self, text: Any, target: str | None = None) -> Reading:
         """What the model reads of a text, or of a picture, and what each position is to answer."""

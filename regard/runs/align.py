@@ -34,6 +34,7 @@ from regard.lens.alignment import (
 from regard.lens.links import AlignmentScore, GoldLinks, Links, measure_links, read_gold
 from regard.runs.evaluate import TestSet, count_training, name_model, open_run, read_samples
 from regard.runs.load import load_translator
+from regard.runs.precision import spell_precision
 from regard.runs.results import machine, read_page, record
 from regard.tasks.translation import TranslationTaskSpec
 
@@ -80,10 +81,12 @@ class AlignmentReport:
     heads: list[HeadScore]  # of the first; the chosen one comes first
     score: AlignmentScore | None
     skipped: list[str]  # which pairs couldn't be read, and why
+    weights: list[str]  # what those of each model were packed to; links have a precision too, which is another matter
 
     def as_json(self) -> dict[str, Any]:
         """What was chosen and measured, without the links."""
         found: dict[str, Any] = {"chosen": [tell_choice(aligner.choice) for aligner in self.aligners]}
+        found["weights"] = self.weights
         if self.score is not None:
             found |= self.score.as_json()
         found["heads"] = [
@@ -111,12 +114,13 @@ def align(
     compare: bool = False,
     outputs: Sequence[Path | None] = (),
     meter: Meter = SILENT,
+    precision: str | None = None,
 ) -> AlignmentReport:
     """Link the words of files, or of what a run kept for testing; `reverse`: a model of the other direction.
 
     Gold links come from a file, or from the run's own corpus if that knows them; `turned`: the file has the target's
     word first. `compare`: measure every head that could have been chosen. `outputs`: places that will be written to;
-    one that won't do is refused before the work.
+    one that won't do is refused before the work. `precision`: what the weights of the models are packed to.
     """
     settings = settings or AlignmentSettings()
     settings.check()
@@ -128,9 +132,9 @@ def align(
         sizes = [(len(source.spans), len(target.spans)) for source, target in pairs]
         links = read_gold(gold, [(other, one) for one, other in sizes] if turned else sizes)
         known = [each.turn() for each in links] if turned else links
-    sides = [AlignedSide.load(noun, pairs)]
+    sides = [AlignedSide.load(noun, pairs, precision)]
     if reverse is not None:
-        sides.append(AlignedSide.load(reverse, [(target, source) for source, target in pairs]))
+        sides.append(AlignedSide.load(reverse, [(target, source) for source, target in pairs], precision))
     aligners = [side.make_aligner(settings, meter) for side in sides]
     total = sum(len(side.fitting) for side in sides)
     with meter.watch("aligning, pairs", total) as advance:
@@ -146,7 +150,8 @@ def align(
     if compare and known is not None:
         heads = measure_heads(sides[0], aligners[0], known, meter)
     score = None if known is None else measure_links(joined, known)
-    return AlignmentReport(pairs, joined, aligners, heads, score, [told for side in sides for told in side.skipped])
+    skipped, weights = [told for side in sides for told in side.skipped], [side.translator.precision for side in sides]
+    return AlignmentReport(pairs, joined, aligners, heads, score, skipped, weights)
 
 
 def read_pairs(noun: str, files: Sequence[str], split: Split | None) -> tuple[list[WordedPair], list[GoldLinks] | None]:
@@ -186,8 +191,8 @@ class AlignedSide:
     skipped: list[str]
 
     @classmethod
-    def load(cls, noun: str, pairs: Sequence[WordedPair]) -> AlignedSide:
-        translator = load_translator(noun)
+    def load(cls, noun: str, pairs: Sequence[WordedPair], precision: str | None = None) -> AlignedSide:
+        translator = load_translator(noun, precision)
         list_layers(translator)  # what doesn't attend is refused before anything is cut
         cut = [(cut_text(translator.source, one), cut_text(translator.target, other)) for one, other in pairs]
         faults = [find_excess(translator, (one.tokens, other.tokens)) for one, other in cut]
@@ -266,8 +271,10 @@ def record_alignment(
     score, names = done.score, [Path(run.folder).name for run in runs]
     told = "attention and a table of word pairs" if settings.lexical else "attention alone"
     how = "rows" if settings.join == "none" else settings.join
+    used = " + ".join(dict.fromkeys(done.weights))
+    packed = "" if used == "fp32" else f", {used}"
     row = {
-        "runs": f"{' + '.join(names)}: {told}, {how}",
+        "runs": f"{' + '.join(names)}: {told}, {how}{packed}",
         "model": " + ".join(dict.fromkeys(map(name_model, nouns))),
         "trained": " + ".join(f"{seconds / 60:.1f} min, {steps:,} steps" for seconds, steps in trained),
         "head": " + ".join(_name_head(aligner.candidates[0]) for aligner in done.aligners),
@@ -278,13 +285,13 @@ def record_alignment(
         "machine": machine(),
         "command": f"`regard align RUN{' --reverse RUN' if reverse else ''} --symmetrize {settings.join}"
         f"{'' if settings.lexical else ' --no-lexical'}{' --data TEXT --gold LINKS' if files else ''}"
-        f"{' --turned' if turned else ''}`",
+        f"{' --turned' if turned else ''}{spell_precision(used)}`",
     }
     title = f"Word alignment: {Path(files[0]).name if files else runs[0].spec.corpus.kind}"
     record(page, title, row)
     for head in done.heads:
         if head.score is not None:
-            label = {"head": f"{names[0]}: {_name_head(head.candidate)}"}
+            label = {"head": f"{names[0]}{packed}: {_name_head(head.candidate)}"}
             record(page, f"{title}, every head", label | _tell_head(head))
 
 

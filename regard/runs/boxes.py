@@ -25,6 +25,7 @@ from regard.lens.alignment import CutText, WordedText, cut_text
 from regard.lens.boxes import ALL, BoxScore, WatchedCaption, measure_boxes
 from regard.runs.evaluate import choose_split, count_training, name_model, open_run
 from regard.runs.load import load_as
+from regard.runs.precision import spell_precision
 from regard.runs.results import machine, record
 from regard.tasks.picture import PictureTaskSpec
 from regard.tasks.task import TaskSpec
@@ -45,17 +46,20 @@ class BoxReport:
     captions: int
     classes: Mapping[str, BoxScore]
     heads: Mapping[str, BoxScore]  # of all words: LAYER.HEAD, the best first
+    precision: str = "fp32"  # what the weights were packed to
 
     def as_json(self) -> dict[str, Any]:
         tell = {"classes": self.classes, "heads": self.heads}
         named = {key: {name: score.as_json() for name, score in found.items()} for key, found in tell.items()}
-        return {"captions": self.captions, **named}
+        return {"captions": self.captions, "precision": self.precision, **named}
 
 
 @torch.no_grad()
-def compare_boxes(noun: str, split: Split | None = None, meter: Meter = SILENT) -> BoxReport:
+def compare_boxes(
+    noun: str, split: Split | None = None, meter: Meter = SILENT, precision: str | None = None
+) -> BoxReport:
     """Measure a captioner's attention on a split whose boxes the run's corpus knows."""
-    captioner = load_as(noun, Captioner, "only a captioner's words look at a picture")
+    captioner = load_as(noun, Captioner, "only a captioner's words look at a picture", precision)
     run = open_run(noun)
     chosen = choose_split(run) if split is None else split
     boxed = [] if run is None else list(run.spec.corpus.list_boxes(chosen))
@@ -79,7 +83,7 @@ def compare_boxes(noun: str, split: Split | None = None, meter: Meter = SILENT) 
     classes = measure_boxes(watched.pop(ALL), grid)
     heads = {name: measure_boxes(seen, grid)[ALL] for name, seen in watched.items()}
     ranked = sorted(heads.items(), key=lambda each: -each[1].inside.value)
-    return BoxReport(len(boxed), classes, dict(ranked))
+    return BoxReport(len(boxed), classes, dict(ranked), captioner.precision)
 
 
 def insist_on_whole(task: TaskSpec, boxed: Sequence[BoxedCaption]) -> None:
@@ -127,9 +131,10 @@ def record_boxes(page: Path, noun: str, split: Split | None, done: BoxReport) ->
     run = open_run(noun)
     assert run is not None
     seconds, steps = count_training(run)
+    packed = "" if done.precision == "fp32" else f", {done.precision}"
     for name, score in done.classes.items():
         row = {
-            "words": f"{Path(run.folder).name}: {name}",
+            "words": f"{Path(run.folder).name}{packed}: {name}",
             "count": f"{score.words:,}",
             "model": name_model(noun),
             "trained": f"{seconds / 60:.1f} min, {steps:,} steps",
@@ -139,6 +144,7 @@ def record_boxes(page: Path, noun: str, split: Split | None, done: BoxReport) ->
             "pointing": f"{score.pointing.value:.1%}",
             "split": f"{split or choose_split(run)}, {done.captions:,} captions",
             "machine": machine(),
-            "command": f"`regard align RUN{'' if split is None else f' --split {split}'}`",
+            "command": f"`regard align RUN{'' if split is None else f' --split {split}'}"
+            f"{spell_precision(done.precision)}`",
         }
         record(page, "Attention in the boxes of what words speak of: scenes", row)

@@ -58,6 +58,7 @@ class Contender:
     labels: frozenset[str]
     tokenizer: str  # the digest of the one that it writes with, or what tells its tokens from others'
     scores: SampleScores
+    precision: str  # what its weights were packed to
 
     @property
     def label(self) -> str:
@@ -70,10 +71,12 @@ def compare(
     split: str | None = None,
     meter: Meter = SILENT,
     by_text: bool = False,
+    precision: str | None = None,
 ) -> RunComparison:
     """Compare trained runs on samples that none of them has seen: files, or what all of them kept for testing.
 
     `split`: another part that they kept: validation. `by_text`: runs whose tokens differ are compared by their texts.
+    `precision`: what the weights of all of them are packed to.
 
     >>> import regard
     >>> found = regard.compare(["runs/en-fr", "runs/en-fr-2"])
@@ -99,7 +102,7 @@ def compare(
     found = []
     for noun, label in zip(nouns, labels, strict=True):
         with meter.watch(f"asking {label}, batches of samples") as advance:
-            found.append(ask(noun, label, data, where or None, advance))
+            found.append(ask(noun, label, data, where or None, advance, precision))
         if not by_text:
             insist_on_tokens(found)
     agree(found)
@@ -147,9 +150,11 @@ def _digest(run: Run, split: Split) -> list[str]:
     return [str(files.get(name)) for name in spool_files(split, prepared.facts["form"])]
 
 
-def ask(noun: str, label: str, files: Sequence[str], split: Split | None, pulse: Pulse) -> Contender:
+def ask(
+    noun: str, label: str, files: Sequence[str], split: Split | None, pulse: Pulse, precision: str | None = None
+) -> Contender:
     """Load a run's model, and score what it makes of every sample."""
-    bundle, run = load_bundle(noun), open_run(noun)
+    bundle, run = load_bundle(noun, precision=precision), open_run(noun)
     task = bundle.purpose()
     if bundle.lexicon is None:
         raise InputError(f"{noun}: there is no tokenizer in it, so no text can be read")
@@ -160,7 +165,7 @@ def ask(noun: str, label: str, files: Sequence[str], split: Split | None, pulse:
     scores = task.score_samples(pipeline, samples, pulse)
     words = f"{bundle.lexicon.tokenizers[1].digest if bundle.lexicon.words is not None else ''} {scores.tokens}"
     labels = frozenset(bundle.lexicon.labels)
-    return Contender(read_account(noun, label), run, task, labels, words, scores)
+    return Contender(read_account(noun, label), run, task, labels, words, scores, pipeline.precision)
 
 
 def agree(runs: Sequence[Contender]) -> None:
@@ -225,6 +230,7 @@ def weigh(runs: Sequence[Contender], data: str, pulse: Pulse) -> RunComparison:
         measures=measures,
         pairs=pairs,
         costs=[count_costs(run) for run in runs],
+        precisions=[run.precision for run in runs],
         by_length=[one for one in lengths if one is not None],
         by_frequency=[one for one in frequencies if one is not None],
         contrasts=find_contrasts(scores),
@@ -326,6 +332,9 @@ def describe_differences(runs: Sequence[Contender]) -> list[str]:
     if len({run.account.digest for run in runs}) > 1:
         told = f"; how often training saw something is counted in {runs[0].label}'s" if runs[0].scores.portions else ""
         found.append(f"These runs were trained on different data{told}.")
+    packed = [f"{run.label} {run.precision}" for run in runs]
+    if any(run.precision != "fp32" for run in runs):
+        found.append(f"Weights were packed for use: {', '.join(packed)}.")
     return found + [f"{run.label}: {run.scores.note}." for run in runs if run.scores.note]
 
 

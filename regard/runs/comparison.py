@@ -95,6 +95,7 @@ class RunComparison:
     measures: dict[str, list[Measure]]  # of each run
     pairs: list[RunPair]
     costs: list[dict[str, float]]  # by COSTS; what isn't known of a run isn't there
+    precisions: list[str]  # what the weights of each run were packed to
     by_length: list[Breakdown] = field(default_factory=list)
     by_frequency: list[Breakdown] = field(default_factory=list)
     contrasts: list[Contrast] = field(default_factory=list)
@@ -106,7 +107,8 @@ class RunComparison:
     def as_json(self) -> dict[str, Any]:
         """All of it as plain data."""
         runs = [
-            {"run": label, "measures": {}, "costs": costs} for label, costs in zip(self.labels, self.costs, strict=True)
+            {"run": label, "precision": precision, "measures": {}, "costs": costs}
+            for label, precision, costs in zip(self.labels, self.precisions, self.costs, strict=True)
         ]
         for name, values in self.measures.items():
             for run, value in zip(runs, values, strict=True):

@@ -13,7 +13,6 @@ import yaml
 
 from regard.config import assignments
 from regard.core.hint import suggest
-from regard.core.packed import find_precision
 from regard.core.spec import choose_kind
 from regard.data.canvas import Canvas
 from regard.data.corpora.files import Files
@@ -31,7 +30,7 @@ from regard.host.meter import SILENT, Meter
 from regard.host.output import check_file
 from regard.runs.folder import Run
 from regard.runs.load import insist_on_kind, load_bundle, load_translator
-from regard.runs.precision import use_precision
+from regard.runs.precision import spell_precision, use_precision
 from regard.runs.resolve import RUN, resolve, split_noun
 from regard.runs.results import machine, note, read_page, record
 from regard.tasks.bundle import Bundle
@@ -71,7 +70,7 @@ class Evaluation:
     data: str  # files, or the split that the run kept
     texts: list[str] | None = None
     search: Search | None = None  # how the translations, or captions, were searched
-    precision: str = "fp32"  # what the weights were packed to
+    precision: str = "fp32"  # what the weights were packed to; `int8 + fp32` where models of an ensemble differ
 
 
 def evaluate(
@@ -114,7 +113,6 @@ def evaluate(
     samples = read_samples(run, task, wanted, first.lexicon.canvas)
     count = first.model.parameter_count()
     use_precision(first.model, precision, nouns[0])
-    bits = precision or find_precision(first.model)
     data = ", ".join(Path(file).name for file in files) or str(split)
     if isinstance(task, TranslationTaskSpec):
         translator = ensemble(
@@ -131,13 +129,15 @@ def evaluate(
         if measures["cut"]:
             warn(f"{measures['cut']} of {len(texts)} translations were cut by a limit; --set max_tokens=N allows more")
         reported = task.report_measures(measures, samples, texts)
-        return Evaluation(task, count, reported, data, texts, search, bits)
+        return Evaluation(task, count, reported, data, texts, search, translator.precision)
     if len(nouns) > 1:
         raise InputError(f"{nouns[1]}: only translators make an ensemble", "one run at a time")
-    chosen: Search | None = first.pipeline().settings(how) if task.searches else None
+    pipeline = first.pipeline()
+    chosen: Search | None = pipeline.settings(how) if task.searches else None
     task = task if chosen is None else task.replace(search=chosen)
     with meter.watch("evaluating, batches of samples") as advance:
-        return Evaluation(task, count, _measure(nouns[0], first, task, samples, advance), data, None, chosen, bits)
+        measures = _measure(nouns[0], first, task, samples, advance)
+    return Evaluation(task, count, measures, data, None, chosen, pipeline.precision)
 
 
 def check_policy(name: str) -> Policy:
@@ -248,11 +248,11 @@ def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], do
     last, found = _last_step(run), done.measures
     name = Path(files[0]).stem if files else _name_corpus(run)
     split = "" if files or done.data == choose_split(run) else f" --split {done.data}"
-    packed = "" if done.precision == "fp32" else f" --precision {done.precision}"
+    packed = "" if done.precision == "fp32" else f", {done.precision}"
+    asked = spell_precision(done.precision)
     row = {
         # a row is known by its first cell: two runs of one preset are two rows
-        "model": f"{' + '.join(name_model(noun) for noun in nouns)} ({Path(run.folder).name}"
-        f"{packed.replace(' --precision', ',')})",
+        "model": f"{' + '.join(name_model(noun) for noun in nouns)} ({Path(run.folder).name}{packed})",
         "parameters": f"{done.parameters:,}",
         "trained": f"{last['seconds'] / 60:.1f} min, {last['step']:,} steps",
     }
@@ -263,10 +263,10 @@ def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], do
         row |= {key: _format(value) for key, value in found.items() if isinstance(value, int | float | str)}
     row |= {
         "machine": machine(),
-        "command": f"`regard eval RUN{split}{packed}{''.join(f' --data {Path(file).name}' for file in files)}`",
+        "command": f"`regard eval RUN{split}{asked}{''.join(f' --data {Path(file).name}' for file in files)}`",
     }
     if done.search is not None and (translated or done.task.searches):
-        row["command"] = f"`regard eval RUN{split}{packed} --beam {done.search.beam}`"
+        row["command"] = f"`regard eval RUN{split}{asked} --beam {done.search.beam}`"
     if translated:
         row["BLEU's signature"] = f"`{found['signatures']['bleu']}`"
     record(page, f"{done.task.kind.capitalize()}: {name}{f', {done.data}' if split else ''}", row)

@@ -38,23 +38,25 @@ class Asked:
     examples: list[Example] = field(default_factory=list)  # of samples, then of texts
     looks: dict[str, Figure] = field(default_factory=dict)  # at each text, or at a sample that is short enough
     notes: list[str] = field(default_factory=list)
+    precision: str = ""  # what the model's weights were packed to; empty where it couldn't be loaded
 
     def as_json(self) -> dict[str, Any]:
         told = [example.as_json() for example in self.examples]
-        return {"roles": list(self.roles), "split": self.split, "examples": told, "notes": self.notes}
+        sides = {"roles": list(self.roles), "split": self.split, "precision": self.precision}
+        return {**sides, "examples": told, "notes": self.notes}
 
 
-def ask_run(noun: str, count: int, texts: Sequence[str]) -> Asked:
+def ask_run(noun: str, count: int, texts: Sequence[str], precision: str | None = None) -> Asked:
     """Load a run's model, and ask it about so many of its samples and about these texts."""
     found = Asked()
     try:
         with note_warnings(found.notes):
-            bundle = load_bundle(noun)
+            bundle = load_bundle(noun, precision=precision)
             task, pipeline = bundle.purpose(), bundle.pipeline()
     except UNREADABLE as error:
         found.notes.append(f"no samples: its model can't be loaded: {explain(error)}")
         return found
-    found.roles = task.roles
+    found.roles, found.precision = task.roles, pipeline.precision
     found.split, samples = _choose_samples(Path(split_noun(noun)[0]), count, found.notes)
     samples += _make_samples(task, texts, found.notes)
     with note_warnings(found.notes):
@@ -62,6 +64,8 @@ def ask_run(noun: str, count: int, texts: Sequence[str]) -> Asked:
         found.looks = _look_at(pipeline, texts, found.notes) if texts else _look_at_some(pipeline, found.examples)
     if samples and not found.examples and not found.notes:
         found.notes.append(f"no samples: {task.kind} shows none")
+    if found.precision != "fp32":
+        found.notes.append(f"it was asked in {found.precision}")
     return found
 
 

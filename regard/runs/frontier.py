@@ -25,6 +25,7 @@ import numpy as np
 import yaml
 
 from regard.core.model import Model
+from regard.core.packed import find_precision
 from regard.data.corpus import Split
 from regard.data.dialogue import find_format
 from regard.data.sample import Sample
@@ -38,6 +39,7 @@ from regard.runs.account import insist_on_run
 from regard.runs.evaluate import TestSet, check_split, choose_split, open_run, read_samples
 from regard.runs.folder import Run
 from regard.runs.load import load_beside, load_bundle
+from regard.runs.precision import use_precision
 from regard.runs.report import label_runs
 from regard.runs.resolve import is_run, split_noun
 from regard.tasks.feedback.examiner import ROWS, Examiner
@@ -78,6 +80,7 @@ class Frontier:
     start: Standpoint
     spread: Mapping[str, float]  # the standard deviation of what single answers of the start earn
     stands: list[Standpoint] = field(default_factory=list)
+    precision: str = "fp32"  # what the weights of all models were packed to, except those of a judge
 
     def curve(self, policy: str) -> list[Standpoint]:
         """The points of one policy, nearest first."""
@@ -92,8 +95,8 @@ class Frontier:
         return [self.start.row(), *(one.row() for one in self.stands)]
 
     def as_json(self) -> dict[str, Any]:
-        told = {"data": self.data, "prompts": self.prompts, "spread": dict(self.spread), "points": self.rows()}
-        return dict(clean(told | {"findings": self.conclude()}))
+        told = {"data": self.data, "prompts": self.prompts, "precision": self.precision, "spread": dict(self.spread)}
+        return dict(clean(told | {"points": self.rows(), "findings": self.conclude()}))
 
     def plots(self) -> list[Plot]:
         """A plot for each reward."""
@@ -176,12 +179,14 @@ def trace_frontier(
     largest: int = LARGEST,
     most: int | None = None,
     meter: Meter = SILENT,
+    precision: str | None = None,
 ) -> Frontier:
     """Measure what runs that began as one model earn, by how far they went: each checkpoint that they kept.
 
     `rewards`: kinds, settings or runs that judge; the first is what matters, and the last chooses the best of n. Unless
     given, it is what the first run was trained on. `largest`: the most answers of the start that are chosen among.
     Whoever looks at a curve chooses a checkpoint, so prompts are those kept for validation unless told otherwise.
+    `precision`: what the weights of the start and of all checkpoints are packed to; a judge's stay as they are.
     """
     nouns = [str(run) for run in runs]
     for noun in nouns:
@@ -189,6 +194,8 @@ def trace_frontier(
     opened = [insist_on_policy(noun) for noun in nouns]
     labels, first = label_runs(nouns), opened[0]
     start = insist_on_start(nouns, opened)
+    use_precision(start, precision, nouns[0])
+    chosen = find_precision(start)  # once for all: distances are between models of one precision
     graders = open_graders(rewards) or adopt_reward(nouns[0], first)
     part = None if data else check_split(split) or choose_part(first)
     samples = read_samples(first, first.spec.task, TestSet(data, part))[:prompts]
@@ -200,9 +207,10 @@ def trace_frontier(
         drawn = draw_many(examiner, start, samples, largest, advance)
         graded = {name: grade_many(grader, examiner, samples, drawn) for name, grader in graders.items()}
         found = begin_frontier(graded, drawn, ", ".join(Path(file).name for file in data) or str(part))
+        found.precision = chosen
         for label, run in zip(labels, opened, strict=True):
             for step in steps[label]:
-                model = load_bundle(f"{run.folder.absolute()}@step-{step}").model
+                model = load_bundle(f"{run.folder.absolute()}@step-{step}", precision=chosen).model
                 found.stands.append(locate(examiner, graders, model, samples, label, step))
                 advance()
     if largest > 1:

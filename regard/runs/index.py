@@ -1,7 +1,7 @@
 """Searching a corpus by meaning: its lines as vectors, and those that are nearest to a query's.
 
-An index is a folder: the lines, their vectors, and which model made them. `regard embed RUN --file FILE --index FOLDER`
-writes one; a plain file of lines will do too, and is embedded on the way.
+An index is a folder: the lines, their vectors, and which model made them, in which precision. `regard embed RUN --file
+FILE --index FOLDER` writes one; a plain file of lines will do too, and is embedded on the way.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from regard.core.product import PRECISIONS
 from regard.data.lines import texts
 from regard.errors import CheckpointError, InputError, warn
 from regard.host.meter import SILENT, Meter
@@ -43,7 +45,7 @@ class Hit:
 def embedder(noun: str, precision: str | None = None) -> Embedder:
     """What makes vectors. An encoder that learned to fill in serves too, and it is said that this isn't the same."""
     if noun.endswith(".npz"):
-        return load_as(noun, Embedder, WANTS)
+        return load_as(noun, Embedder, WANTS, precision)
     found = load_bundle(noun, precision=precision)
     if found.lexicon is None or found.purpose().kind != "masking":
         return insist_on_kind(found.pipeline(), noun, Embedder, WANTS)
@@ -71,13 +73,16 @@ def number_lines(lines: Iterable[str]) -> list[Numbered]:
     return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def write_index(noun: str, lines: Sequence[Numbered], vectors: Tensor, folder: Path) -> list[Path]:
-    """Write lines, their vectors and the name of the model that made them to a folder."""
+def write_index(
+    noun: str, lines: Sequence[Numbered], vectors: Tensor, folder: Path, precision: str = "fp32"
+) -> list[Path]:
+    """Write lines, their vectors and the name of the model that made them to a folder, and what that was packed to."""
     check_index(folder)
     put(folder / VECTORS, array(vectors))
     put(folder / LINES, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in lines).encode())
     name, which = split_noun(noun)
-    put(folder / ABOUT, json.dumps({"model": str(Path(name).absolute()) + (f"@{which}" if which else "")}).encode())
+    model = str(Path(name).absolute()) + (f"@{which}" if which else "")
+    put(folder / ABOUT, json.dumps({"model": model, "precision": precision}).encode())
     return [folder / name for name in (VECTORS, LINES, ABOUT)]
 
 
@@ -96,18 +101,27 @@ def array(vectors: Tensor) -> bytes:
 
 
 def search(
-    corpus: Path, query: str, model: str | None, best: int, cut: bool = False, meter: Meter = SILENT
+    corpus: Path,
+    query: str,
+    model: str | None,
+    best: int,
+    cut: bool = False,
+    meter: Meter = SILENT,
+    precision: str | None = None,
 ) -> list[Hit]:
-    """The lines of an index, or of a file, that are nearest to a query."""
+    """The lines of an index, or of a file, that are nearest to a query.
+
+    `precision`: what the model's weights are packed to; unless given, what they were when the index was made.
+    """
     if not query.strip():
         raise InputError("the query is empty")
     if corpus.is_dir():
-        noun, lines, vectors = _read(corpus)
-        pipeline = embedder(model or noun)
+        kept, lines, vectors = _read(corpus)
+        pipeline = embedder(model or kept["model"], precision or kept["precision"])
     else:
         if model is None:
             raise InputError(f"{corpus}: a file of lines needs a model that makes vectors of them", "--model RUN")
-        pipeline = embedder(model)
+        pipeline = embedder(model, precision)
         lines = number_lines(texts([str(corpus)]))
         if not lines:
             raise InputError(f"{corpus}: there is nothing in it")
@@ -123,13 +137,18 @@ def search(
     return [Hit(rank, cosine, *lines[place]) for rank, (cosine, place) in enumerate(found, 1)]
 
 
-def _read(folder: Path) -> tuple[str, list[Numbered], Tensor]:
+def _read(folder: Path) -> tuple[dict[str, Any], list[Numbered], Tensor]:
     try:
-        noun = json.loads((folder / ABOUT).read_bytes())["model"]
+        about = {"precision": None, **json.loads((folder / ABOUT).read_bytes())}  # earlier versions say none
         entries = [json.loads(line) for line in (folder / LINES).read_text(encoding="utf-8").split("\n") if line]
         lines = [(int(number), str(text)) for number, text in entries]
         vectors = np.load(folder / VECTORS, allow_pickle=False)
-        whole = isinstance(noun, str) and vectors.ndim == 2 and len(vectors) == len(lines) > 0
+        whole = (
+            isinstance(about["model"], str)
+            and about["precision"] in (None, *PRECISIONS)
+            and vectors.ndim == 2
+            and len(vectors) == len(lines) > 0
+        )
         whole = whole and vectors.dtype == np.float32 and bool(np.isfinite(vectors).all())
     except FileNotFoundError as error:
         raise CheckpointError(
@@ -141,4 +160,4 @@ def _read(folder: Path) -> tuple[str, list[Numbered], Tensor]:
         raise CheckpointError(
             f"{folder}: damaged, its files don't make an index", "regard embed RUN --file FILE --index ANOTHER"
         )
-    return noun, lines, torch.from_numpy(vectors)
+    return about, lines, torch.from_numpy(vectors)

@@ -48,22 +48,28 @@ class Preferences:
     prompts: int = 0
     ties: int = 0  # pairs of which neither is better
     short: int = 0  # texts without a beginning of so many tokens
+    precision: str = "fp32"  # what the weights of the model that answered were packed to
 
 
 def draw_preferences(
-    noun: str, reward: str, files: Sequence[str], how: PairDrawing, meter: Meter = SILENT
+    noun: str,
+    reward: str,
+    files: Sequence[str],
+    how: PairDrawing,
+    meter: Meter = SILENT,
+    precision: str | None = None,
 ) -> Preferences:
     """Let a model answer the prompts of files twice, or several times two, and choose by a reward.
 
     `reward`: a kind, settings or a run that judges. A model that learned conversations reads prompts in its own format,
-    another one writes on from where they stop.
+    another one writes on from where they stop. `precision`: what its weights are packed to; a judge's stay as they are.
     """
-    writer = load_as(noun, Writer, "only one that writes has answers")
+    writer = load_as(noun, Writer, "only one that writes has answers", precision)
     grader = open_grader(reward)
     chat = writer.format or find_format("plain")
     examiner = Examiner(writer.tokenizer, chat, grader.reward, how.most, how.temperature, 0.0, judge=grader.judge)
     samples = read_samples(None, PolicyTaskSpec(format=chat.name, reward=grader.reward), TestSet(files))
-    found = Preferences()
+    found = Preferences(precision=writer.precision)
     if how.prefix is not None:
         samples, found.short = cut_prefixes(samples, writer.tokenizer, how)
     if how.prompts is not None and len(samples) > how.prompts:

@@ -22,6 +22,7 @@ from regard.lens.curves import list_measures
 from regard.lens.page import Figure, clean, make_page
 from regard.runs.account import FACTS, Account, insist_on_run, read_account
 from regard.runs.examples import Asked, ask_run
+from regard.runs.precision import check_precision
 from regard.runs.resolve import split_noun
 
 SAMPLES = 5  # of a run that its model is asked about
@@ -79,11 +80,14 @@ def collect_report(
     *,
     model: bool = True,
     meter: Meter = SILENT,
+    precision: str | None = None,
 ) -> RunReport:
     """Collect all that is known of runs, and ask their models; a run that is damaged is told of, and isn't an error.
 
     `texts`: what every model is asked beside its own samples. `model`: False loads no weights, and asks nothing.
+    `precision`: what the models' weights are packed to.
     """
+    check_precision(precision)
     if not nouns:
         raise InputError("a report is of one run at least", "regard runs lists those that there are")
     if len(texts) > MOST:
@@ -100,7 +104,7 @@ def collect_report(
     if model and (samples or texts):
         with meter.watch("asking models", len(nouns)) as advance:
             for noun in nouns:
-                asked.append(ask_run(noun, samples, texts))
+                asked.append(ask_run(noun, samples, texts, precision))
                 advance()
     return RunReport(runs, asked, time.time())
 
@@ -219,7 +223,8 @@ def _read_test(number: int, entry: Mapping[str, Any]) -> dict[str, Any]:
     values = {name: [found[name], found.get(f"{name}_low"), found.get(f"{name}_high")] for name in list_measures(found)}
     also = entry.get("with")
     others = [str(one) for one in also] if isinstance(also, list) else []
-    told = {"run": number, "step": entry["step"], "data": str(entry.get("data", "")), "with": others}
+    packed = f", {entry['precision']}" if isinstance(entry.get("precision"), str) else ""
+    told = {"run": number, "step": entry["step"], "data": f"{entry.get('data', '')}{packed}", "with": others}
     return told | {"time": entry.get("time"), "values": values}
 
 

@@ -99,6 +99,20 @@ def test_checkpoints_of_runs_become_curves(runs: dict[str, str], tmp_path: Path)
     assert choose_steps(Run.open(Path(runs["ppo"])), 1) == [2]
 
 
+def test_a_curve_is_drawn_in_one_precision(tmp_path: Path) -> None:
+    task, wide = {"kind": "instruction", "context": 40}, {**SMALL, "width": 128}
+    start = train(tmp_path, "begun", task=task, model=wide, tokenizer={"pieces": "word"}, batches={"tokens": 400})
+    policy = {"kind": "policy", "reward": "right", "samples": 2, "most": 6, "validation": 6}
+    still = {**TRAIN, "optimizer": {"kind": "adamw", "rate": 1e-9}}  # so it goes nowhere
+    run = train(tmp_path, "ppo", task=policy, start=start, batches={"rows": 8}, train=still)
+    whole, packed = (trace_frontier([run], prompts=6, largest=1, precision=bits) for bits in (None, "int4"))
+    assert whole.as_json()["precision"] == "fp32" and packed.as_json()["precision"] == "int4"
+    # distances are between models of one precision: had the start more bits, rounding would be a distance
+    assert all(abs(one.kl.value) < 1e-4 for one in packed.stands)
+    done = run_here("frontier", run, "--prompts", "6", "--best-of", "1", "--precision", "int8")
+    assert done.returncode == 0 and "6 prompts of validation, in int8" in done.stdout, done.stderr
+
+
 def test_what_has_no_curve_is_refused(runs: dict[str, str]) -> None:
     def refuse(nouns: list[str], words: str, **settings: Any) -> None:
         with pytest.raises(RegardError, match=words) as caught:
