@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Literal, Self
 
 import torch
-import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
@@ -20,6 +19,7 @@ from regard.core.probe import See
 from regard.core.role import FeedSpec
 from regard.core.spec import Count, Positive, Size
 from regard.core.view import View
+from regard.kernels.matrix import linear
 from regard.parts.feedforward import ACTIVATIONS, Activation, FeedForward
 
 BALANCE = 0.01  # the usual weight of the balance in a loss (Fedus et al. 2022)
@@ -142,8 +142,8 @@ class MixtureOfExperts(Part):
         results = []
         for expert, mine in enumerate(tokens[source].split(sizes)):
             if len(mine):
-                hidden = self.activation(F.linear(mine, self.gate[expert])) * F.linear(mine, self.up[expert])
-                results.append(F.linear(hidden, self.down[expert]))
+                hidden = self.activation(linear(mine, self.gate[expert])) * linear(mine, self.up[expert])
+                results.append(linear(hidden, self.down[expert]))
         if not results:
             return torch.zeros_like(tokens)
         weighted = torch.cat(results) * weights.flatten()[order, None]
