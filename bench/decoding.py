@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import Side, finish, make_parser, measure_table, read_words, say
-from bench.material import make_run, send_out
+from bench.material import TORCH_ALONE, make_run, send_out
 from bench.page import Bar, Table
 
 OURS = ("fp32", "int8", "auto")
@@ -58,9 +58,8 @@ def list_sides(run: Path, places: dict[str, str], work: dict[str, Any]) -> list[
     ours = [
         Side(f"ours {name}", "ours", "translate", {**work, "run": str(run), "precision": name}, "ours") for name in OURS
     ]
-    ours.append(
-        Side(WITHOUT, "ours", "translate", {**work, "run": str(run), "precision": "int8", "kernels": False}, "ours")
-    )
+    int8 = {**work, "run": str(run), "precision": "int8"}
+    ours.append(Side(WITHOUT, "ours", "translate", int8, "ours", TORCH_ALONE))
     theirs = [
         Side(
             f"CTranslate2 {name}",

@@ -13,22 +13,25 @@ import os
 import platform
 import re
 import resource
+import selectors
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from bench.page import Better, Figures, Table, put_table
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
 PEERS = ROOT / ".venv-bench"  # the environment of the others; `python -m bench.peers` makes it
+LONGEST = 1800.0  # seconds that a side may take for one answer: whoever hangs must not stop the others
 # what tells a library to use other instructions than the machine has
 TOLD = ("REGARD_KERNELS", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "CT2_FORCE_CPU_ISA")
 
@@ -46,6 +49,8 @@ class Side:
     job: str  # a function there: settings to a function that measures once
     settings: Mapping[str, Any] = field(default_factory=dict)
     environment: Literal["ours", "peers"] = "peers"
+    told: Mapping[str, str] = field(default_factory=dict)  # variables of its process's environment
+    longest: float = LONGEST  # seconds
 
 
 class Worker:
@@ -61,11 +66,12 @@ class Worker:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed with the worker
         self._process = subprocess.Popen(
             [python, "-m", f"bench.sides.{side.system}", side.job],
-            env={**os.environ, **count, **hub, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, **count, **hub, "PYTHONPATH": str(ROOT), **side.told},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
+            start_new_session=True,  # a side that has to be killed takes along the programs that it started
         )
         try:
             self.versions: dict[str, str] = self._ask(json.dumps({**side.settings, "threads": threads}))["versions"]
@@ -82,6 +88,9 @@ class Worker:
         try:
             pipes.stdin.write(line + "\n")
             pipes.stdin.flush()
+            if not wait_for(pipes.stdout, self.side.longest):
+                self._kill()
+                raise Missing(f"no answer after {self.side.longest:g} s")
             answer = json.loads(pipes.stdout.readline() or "{}")
         except (BrokenPipeError, ValueError):
             answer = {}
@@ -98,14 +107,26 @@ class Worker:
     def close(self) -> None:
         """End the process, and wait for it, so that its time counts as ours."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):  # it may be gone already
+            self._process.stdin.close()
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self._kill()
         self._process.stdout.close()
         self._errors.close()
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def wait_for(pipe: IO[str], seconds: float) -> bool:
+    """Whether a pipe has something to read, or is closed, within so many seconds."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
 
 
 def serve(jobs: Mapping[str, Callable[[Mapping[str, Any]], Callable[[], float]]], *packages: str) -> None:

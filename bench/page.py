@@ -74,6 +74,8 @@ class Table:
     bars: tuple[Bar, ...] = ()
     better: Better = "more"
     command: str = ""
+    note: str = ""  # what makes the comparison fair, and what doesn't
+    places: int = 3  # that a small figure is told to
 
     @property
     def columns(self) -> list[str]:
@@ -81,16 +83,16 @@ class Table:
 
     def row(self, case: str, instructions: str, figures: Figures, about: Mapping[str, str]) -> dict[str, str]:
         """The cells of a case, by column."""
-        cells = {name: tell_figure(figures[name]) if name in figures else "–" for name in self.sides}
+        cells = {name: tell_figure(figures[name], self.places) if name in figures else "–" for name in self.sides}
         ratios = {bar.title: bar.tell(figures, self.better) for bar in self.bars}
         return {"case": case, "instructions": instructions, **cells, **ratios, **about}
 
 
-def tell_figure(value: float | str) -> str:
-    """A number to three or more places, or why there is none."""
+def tell_figure(value: float | str, places: int = 3) -> str:
+    """A number to so many places or more, or why there is none."""
     if isinstance(value, str):
         return f"missing: {value.strip().split(chr(10))[0][:80]}"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.{places}g}"
 
 
 def put_table(page: str, table: Table, rows: Sequence[Mapping[str, str]]) -> str:
@@ -114,7 +116,8 @@ def put_table(page: str, table: Table, rows: Sequence[Mapping[str, str]]) -> str
     lines = [write_line(columns), write_line(["---"] * len(columns))]
     lines += [write_line([row.get(name, "–") for name in columns]) for row in kept]
     told = f"{table.unit[:1].upper()}{table.unit[1:]}." + (f" `{table.command}`" if table.command else "")
-    sections[place] = "\n".join([head.rstrip("\n"), told, "", *lines]) + "\n\n"
+    notes = ["", table.note] if table.note else []
+    sections[place] = "\n".join([head.rstrip("\n"), told, *notes, "", *lines]) + "\n\n"
     return "".join(sections).rstrip("\n") + "\n"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from bench.growth import fit_exponent
-from bench.harness import Missing, name_instructions, read_speed, take_turns
+from bench.harness import Missing, Side, Worker, name_instructions, read_speed, take_turns
 from bench.page import Bar, Better, Table, choose_best, put_table, read_rows, tell_figure
 from bench.sides.llama import rename
 from bench.sides.work import draw_rows, slice_rows
@@ -64,6 +64,12 @@ def test_sides_take_turns_and_the_best_counts() -> None:
     assert take_turns({"a": side("a", [2, 1, 3])}, 3, "less") == {"a": 1}
 
 
+def test_a_side_that_hangs_is_missing_and_stops_nobody() -> None:
+    shape = {"batch": 1, "time": 2, "width": 8, "whole": True}
+    with pytest.raises(Missing, match=r"no answer after 0.01 s"):  # it hasn't even imported torch by then
+        Worker(Side("ours", "learner", "scan", shape, "ours", longest=0.01), threads=1)
+
+
 def test_rows_of_two_machines_stand_beside_each_other() -> None:
     def row(case: str, machine: str, speed: float) -> dict[str, str]:
         return TABLE.row(case, machine, {"ours": speed, "one": 100.0}, ABOUT)
@@ -88,6 +94,14 @@ def test_a_section_leaves_the_others_as_they_are() -> None:
     assert both.startswith(first.rstrip("\n"))
     assert read_rows(first)[0]["case"] == "a | b"
     assert put_table(both, other, [other.row("c", "AVX2", {"ours": 2.0}, ABOUT)]) == both
+
+
+def test_a_note_stands_between_the_unit_and_the_figures() -> None:
+    table = Table("Loss", "nats", ("ours",), note="Both have the same batches.", places=5)
+    page = put_table("", table, [table.row("tiny", "AVX2", {"ours": 4.12345}, ABOUT)])
+    assert "Nats.\n\nBoth have the same batches.\n\n| case" in page
+    assert read_rows(page)[0]["ours"] == "4.1235"
+    assert put_table(page, table, [table.row("tiny", "AVX2", {"ours": 4.12345}, ABOUT)]) == page
 
 
 def test_a_column_that_a_table_no_longer_has_is_kept_with_its_rows() -> None:

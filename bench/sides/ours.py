@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +12,6 @@ from bench.sides.work import draw_rows, rate, slice_rows
 from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.host.machine import give_way, keep_memory
-from regard.kernels.library import SWITCH
 from regard.runs.load import load_bundle
 
 BEGIN, END = 2, 3
@@ -30,8 +28,6 @@ def behave(measure: Callable[[], float], settings: Mapping[str, Any]) -> Callabl
 
 
 def load_model(settings: Mapping[str, Any]) -> Model:
-    if not settings.get("kernels", True):
-        os.environ[SWITCH] = "off"
     torch.set_num_threads(settings["threads"])
     keep_memory()
     return load_bundle(settings["run"], "cpu", settings["precision"]).model
