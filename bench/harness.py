@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -185,12 +185,12 @@ def take_turns(sides: Mapping[str, Callable[[], float]], rounds: int, better: Be
     return best
 
 
-def compare(sides: Sequence[Side], rounds: int, threads: int, better: Better) -> tuple[Figures, str]:
-    """Start all sides of a case and let them take turns; their figures, and the versions of all that took part."""
-    missing: dict[str, float | str] = {}
-    versions: dict[str, str] = {}
+@contextmanager
+def make_ready(sides: Sequence[Side], threads: int) -> Iterator[tuple[dict[str, Worker], dict[str, str]]]:
+    """All sides at work, and those that can't be had with the reason."""
+    workers: dict[str, Worker] = {}
+    missing: dict[str, str] = {}
     with ExitStack() as stack:
-        workers: dict[str, Worker] = {}
         for side in sides:
             say(f"  {side.name} makes ready")
             try:
@@ -201,9 +201,20 @@ def compare(sides: Sequence[Side], rounds: int, threads: int, better: Better) ->
                 continue
             stack.callback(worker.close)
             workers[side.name] = worker
-            versions |= worker.versions
+        yield workers, missing
+
+
+def tell_versions(workers: Iterable[Worker]) -> str:
+    """The versions of all that took part."""
+    found = {name: number for worker in workers for name, number in worker.versions.items()}
+    return ", ".join(f"{name} {number}" for name, number in sorted(found.items()))
+
+
+def compare(sides: Sequence[Side], rounds: int, threads: int, better: Better) -> tuple[Figures, str]:
+    """Start all sides of a case and let them take turns; their figures, and the versions of all that took part."""
+    with make_ready(sides, threads) as (workers, missing):
         found = take_turns({name: worker.measure for name, worker in workers.items()}, rounds, better)
-    return {**found, **missing}, ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
+        return {**found, **missing}, tell_versions(workers.values())
 
 
 def measure_table(table: Table, cases: Mapping[str, Sequence[Side]], words: argparse.Namespace) -> bool:

@@ -25,18 +25,22 @@ ABOUT = ("measured", "machine", "versions")
 
 @dataclass(frozen=True)
 class Bar:
-    """A promise: the best of ours divided by the best of theirs is at least, or at most, so much."""
+    """A promise: the best of ours divided by the best of theirs, or less it, is at least, or at most, so much."""
 
     title: str
     ours: tuple[str, ...]
     theirs: tuple[str, ...]
     least: float | None = None
     most: float | None = None
+    how: Literal["÷", "−"] = "÷"
+    digits: int = 2  # behind the point
 
     def ratio(self, figures: Figures, better: Better) -> float | None:
-        """Ours ÷ theirs; None where one of the two has no figure."""
+        """Ours ÷ theirs, or ours − theirs; None where one of the two has no figure."""
         mine, other = (choose_best(figures, names, better) for names in (self.ours, self.theirs))
-        return None if mine is None or not other else mine / other
+        if mine is None or other is None or (self.how == "÷" and not other):
+            return None
+        return mine / other if self.how == "÷" else mine - other
 
     def holds(self, figures: Figures, better: Better) -> bool:
         """Whether the promise is kept: one about a system that isn't there can't be broken, but ours must be there."""
@@ -48,12 +52,12 @@ class Bar:
     def tell(self, figures: Figures, better: Better) -> str:
         """For a cell: `1.31 (≥ 1.2)`."""
         found = self.ratio(figures, better)
+        sign = "+" if self.how == "−" else ""
+        figure = "–" if found is None else f"{found:{sign}.{self.digits}f}"
         limits = (("≥", self.least), ("≤", self.most))
         wanted = ", ".join(f"{sign} {limit:g}" for sign, limit in limits if limit is not None)
         told = f" ({wanted})" if wanted else ""
-        if found is None:
-            return f"–{told}{'' if self.holds(figures, better) else ' ✗'}"
-        return f"{found:.2f}{told}{'' if self.holds(figures, better) else ' ✗'}"
+        return f"{figure}{told}{'' if self.holds(figures, better) else ' ✗'}"
 
 
 def choose_best(figures: Figures, names: Sequence[str], better: Better) -> float | None:

@@ -2,7 +2,8 @@
 
 Transformer-tiny, Transformer-base and attentive LSTMs on Multi30k, English to French, about 2,000 target tokens a
 batch, one vocabulary of 8,000 pieces. The plain loop has the very batches that ours has; JoeyNMT and Eole get the same
-sentences, cut into the same tokens, and batch them as they do.
+sentences, cut into the same tokens, and batch them as they do. What each has learned after equal numbers of tokens is
+`bench/losses.py`'s question.
 """
 
 from __future__ import annotations
@@ -57,8 +58,10 @@ def make_table(case: str) -> Table:
     return Table("Training attentive LSTMs", UNIT, (OURS, JOEY), bars, command=COMMAND)
 
 
-def begin_run(corpus: Path, folder: Path, preset: str, dropout: float, seconds: float, precision: str) -> Run:
-    """A run that stops by the clock and keeps nothing."""
+def begin_run(
+    corpus: Path, folder: Path, preset: str, dropout: float, seconds: float, precision: str, *more: str
+) -> Run:
+    """A run that stops by the clock and keeps nothing; `more`: further settings, which outdo these."""
     words = [f"data={corpus.resolve()}", f"out={folder}", f"train.minutes={seconds / 60}", "train.evaluate=0"]
     words += [
         "train.save=1000000",
@@ -68,7 +71,7 @@ def begin_run(corpus: Path, folder: Path, preset: str, dropout: float, seconds: 
         f"batches.tokens={TOKENS}",
     ]
     words += [f"model={preset}", f"model.dropout={dropout}", f"train.precision={precision}"]
-    return Run.begin(read(RECIPE).change(words))
+    return Run.begin(read(RECIPE).change([*words, *more]))
 
 
 def write_tokens(run: Run, corpus: Path, folder: Path) -> int:

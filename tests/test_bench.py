@@ -7,12 +7,17 @@ import sys
 from collections.abc import Callable
 
 import pytest
+import torch
 
 from bench.growth import fit_exponent
 from bench.harness import Missing, Side, Worker, name_instructions, read_speed, take_turns
 from bench.page import Bar, Better, Table, choose_best, put_table, read_rows, tell_figure
+from bench.precision import list_bars
 from bench.sides.llama import rename
-from bench.sides.work import draw_rows, slice_rows
+from bench.sides.plain import Plain
+from bench.sides.plain import rename as name_plainly
+from bench.sides.work import draw_rows, slice_rows, tell_in_turn
+from regard.models import preset
 
 ABOUT = {"measured": "best of 3", "machine": "2 cores", "versions": "torch 1"}
 BAR = Bar("ours ÷ the better", ("ours", "ours int8"), ("one", "other"), least=1.2)
@@ -148,6 +153,44 @@ def test_all_sides_are_given_the_same_rows() -> None:
     assert [len(row) for row in rows] == sorted(len(row) for row in rows)
     assert all(4 <= token < 20 for row in rows for token in row)
     assert [len(batch) for batch in slice_rows(rows, 2)] == [2, 2, 1]
+
+
+def test_the_plain_loop_s_model_is_ours_once_it_has_the_same_weights() -> None:
+    torch.manual_seed(0)
+    ours = preset("transformer-tiny", width=32, depth=2, heads=4, hidden=48, vocabulary=50).build().eval()
+    plain = Plain(50, 32, 4, 48, 2, 0.1).eval()
+    plain.load_state_dict({name_plainly(name): weight for name, weight in ours.state_dict().items()})
+    source, target = torch.randint(4, 50, (3, 7)), torch.randint(4, 50, (3, 9))
+    real = torch.arange(7)[None] < torch.tensor([7, 4, 1])[:, None]
+    with torch.no_grad():
+        expected = ours(target, ours.encode(source, valid=real))
+        assert (plain(source, real, target) - expected).abs().max() < 1e-5
+
+
+def test_figures_of_one_long_piece_of_work_are_told_one_by_one() -> None:
+    done: list[int] = []
+
+    def find_all() -> list[float]:
+        done.append(1)
+        return [len(done), 10.0 * len(done)]
+
+    measure = tell_in_turn(find_all)
+    assert [measure() for _ in range(4)] == [1.0, 10.0, 2.0, 20.0]
+
+
+def test_a_difference_may_be_promised_instead_of_a_ratio() -> None:
+    bar = Bar("int8 against fp32", ("int8",), ("fp32",), least=-0.3, how="−")
+    assert bar.tell({"int8": 41.5, "fp32": 41.6}, "more") == "-0.10 (≥ -0.3)"
+    assert bar.tell({"int8": 41.0, "fp32": 41.6}, "more") == "-0.60 (≥ -0.3) ✗"
+    assert bar.ratio({"int8": 1.0, "fp32": 0.0}, "more") == 1.0
+
+
+def test_half_precision_is_promised_to_lose_a_tenth_of_what_8_bits_may_lose() -> None:
+    falling = {bar.title: bar.most for bar in list_bars("perplexity", rising=False)}
+    rising = {bar.title: bar.least for bar in list_bars("bleu", rising=True)}
+    assert falling["int8 against fp32"] == 1.01 and falling["fp16 against fp32"] == pytest.approx(1.001)
+    assert rising["int8 against fp32"] == -0.3 and rising["bf16 against fp32"] == pytest.approx(-0.03)
+    assert {bar.least for bar in list_bars("accuracy", rising=True)} == {None}  # told only
 
 
 def test_tensors_are_named_as_llama_cpp_names_them() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 from bench.harness import serve
-from bench.sides.work import draw_rows, rate, slice_rows
+from bench.sides.work import draw_rows, rate, slice_rows, tell_in_turn
 from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.host.machine import give_way, keep_memory
@@ -75,5 +76,37 @@ def prefill(settings: Mapping[str, Any]) -> Callable[[], float]:
     return behave(rate(work, settings), settings)
 
 
+def encode(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """Tokens a second of one forward pass through an encoder."""
+    model = load_model(settings)
+    tokens = torch.tensor(draw_rows(settings))
+    real = torch.ones_like(tokens, dtype=torch.bool)
+
+    @torch.inference_mode()
+    def work() -> int:
+        model(tokens, valid=real)
+        return tokens.numel()
+
+    return behave(rate(work, settings), settings)
+
+
+def evaluate(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """Seconds of an evaluation as `regard eval` does it; then, as often as it is asked, each measure in turn."""
+    from regard.runs.evaluate import TestSet
+    from regard.runs.evaluate import evaluate as evaluate_run
+
+    torch.set_num_threads(settings["threads"])
+    keep_memory()
+
+    def find_all() -> list[float]:
+        began = time.perf_counter()
+        found = evaluate_run([settings["run"]], TestSet(), {}, precision=settings["precision"])
+        took = time.perf_counter() - began
+        return [took, *(float(found.measures[name]) for name in settings["measures"])]
+
+    return behave(tell_in_turn(find_all), settings)
+
+
 if __name__ == "__main__":
-    serve({"translate": translate, "write": write, "prefill": prefill}, "torch")
+    jobs = {"translate": translate, "write": write, "prefill": prefill, "encode": encode, "evaluate": evaluate}
+    serve(jobs, "torch")
