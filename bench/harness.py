@@ -30,7 +30,8 @@ from bench.page import Better, Figures, Table, put_table
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
-PEERS = ROOT / ".venv-bench"  # the environment of the others; `python -m bench.peers` makes it
+# the environment of the others, which `python -m bench.peers` makes
+PEERS = Path(os.environ.get("BENCH_PEERS", ROOT / ".venv-bench"))
 LONGEST = 1800.0  # seconds that a side may take for one answer: whoever hangs must not stop the others
 # what tells a library to use other instructions than the machine has
 TOLD = ("REGARD_KERNELS", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "CT2_FORCE_CPU_ISA")

@@ -39,8 +39,8 @@ NOTE = (
     "All sides have AdamW (0.9, 0.98) with a decay of 0.01, the same peak, the same warm-up and 1/√step behind it,\n"
     "label smoothing of 0.1, the same dropout, batches of about 2,000 target tokens and gradients clipped at 1. The\n"
     "plain loop begins with our weights and has our very batches; JoeyNMT and Eole draw weights and make batches as\n"
-    "they do, and their trainers are asked for the loss without smoothing between two of their own steps. There is one\n"
-    "run of each, so a difference such as that between two seeds of ours is chance."
+    "they do, and their trainers are asked for the loss without smoothing between two of their own steps. There is\n"
+    "one run of each, so a difference such as that between two seeds of ours is chance."
 )
 HOW: dict[str, dict[str, Any]] = {
     "Transformer-tiny": {"rate": 0.002, "warmup": 30},
@@ -77,9 +77,9 @@ def begin(corpus: Path, folder: Path, preset: str, dropout: float, side: str, ho
 
 def measure_losses(case: str, table: Table, corpus: Path, folder: Path, words: Namespace) -> bool:
     preset, shape = MODELS[case]
-    how, most = dict(HOW[case]), words.tokens or MOST[case]
-    if words.quick:
-        how["warmup"], most = 1, 6000
+    most = 6000 if words.quick else words.tokens or MOST[case]
+    # ours cuts a warm-up that would take more than half of a run, and the others don't
+    how = {**HOW[case], "warmup": max(1, min(HOW[case]["warmup"], most // TOKENS // 3))}
     points = [most // 2, most]
     runs = {
         side: begin(corpus, folder, preset, shape["dropout"], side, how, most) for side in table.sides if side in SEEDS

@@ -18,6 +18,11 @@ HEAD = (
     "Ours and theirs took turns on the same data, model size, threads and weights; the best of several rounds counts.\n"
     "Each row was written by the run that measured it (`make bench`); nothing here is written by hand. What couldn't\n"
     "be installed is said to be missing. A ratio is ours ÷ theirs; a cross says that it isn't yet what is wanted.\n"
+    "\n"
+    "What is fair, and what isn't: a side with several precisions counts by its best, ours and theirs alike, and all\n"
+    "have as many rounds. Ours behaves as its command line does: it keeps large blocks of memory that were freed\n"
+    "(`keep_memory`), and gives way to other processes. Others run as their documentation says, plain loops with what\n"
+    "torch and glibc do by themselves. Sides without our kernels have torch's alone (`REGARD_KERNELS=off`).\n"
 )
 KEY = ("case", "instructions")
 ABOUT = ("measured", "machine", "versions")
@@ -101,7 +106,8 @@ def tell_figure(value: float | str, places: int = 3) -> str:
 
 def put_table(page: str, table: Table, rows: Sequence[Mapping[str, str]]) -> str:
     """The page with these rows in the table's section; rows of other cases and other machines stay."""
-    sections = re.split(r"(?m)^(?=## )", page or HEAD)
+    _, *others = re.split(r"(?m)^(?=## )", page)
+    sections = [HEAD + "\n" if others else HEAD, *others]
     head = f"## {table.title}\n"
     place = next((n for n, section in enumerate(sections) if section.startswith(head)), len(sections))
     if place == len(sections):

@@ -46,7 +46,8 @@ def describe_run(settings: Mapping[str, Any], place: Path) -> dict[str, Any]:
             **{"optim": "adamw", **describe_rate(settings), "max_grad_norm": 1.0, "normalization": "tokens"},
             **{"dropout": [settings["dropout"]], "attention_dropout": [0.0], "label_smoothing": 0.1},
             **{"train_steps": settings["updates"], "valid_steps": 10**9, "save_checkpoint_steps": 10**9},
-            **{"model_path": str(place / "model")},
+            # as its recipes for Transformers say; by itself it draws norms around 0 too, and hardly learns at first
+            **{"model_path": str(place / "model"), "param_init_method": "xavier_uniform"},
         },
         "model": {
             **{"architecture": "transformer", "hidden_size": settings["width"], **sizes, "embeddings": positions},

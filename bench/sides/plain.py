@@ -146,7 +146,11 @@ def begin(settings: Mapping[str, Any]) -> tuple[Run, Callable[[], Plain]]:
 
 def train(settings: Mapping[str, Any]) -> Callable[[], float]:
     """Target tokens a second, on the very batches that ours has."""
+    from regard.host.machine import keep_memory
+
     run, build = begin(settings)
+    if settings.get("keeps"):
+        keep_memory()
 
     def measure() -> float:
         model = build()

@@ -40,13 +40,13 @@ WRITERS = {
 MORE = 12  # tokens that a writer adds to a prompt
 
 
-def teach(folder: Path, task: str | dict[str, Any], model: dict[str, Any]) -> Path:
+def teach(folder: Path, task: str | dict[str, Any], model: dict[str, Any], steps: int) -> Path:
     tree = {
         "task": task,
         "corpus": {"kind": "en-fr", "train": 2000, "validation": 20, "test": 1000, "combinations": 0},
         "batches": {"tokens": 1024},
         "model": model,
-        "train": {"steps": 150, "evaluate": 0, "optimizer": {"rate": 0.004}},
+        "train": {"steps": steps, "evaluate": 0, "optimizer": {"rate": 0.004}},
         "device": "cpu",
         "out": str(folder),
     }
@@ -56,13 +56,13 @@ def teach(folder: Path, task: str | dict[str, Any], model: dict[str, Any]) -> Pa
 
 @pytest.fixture(scope="module", params=TRANSLATORS)
 def learned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return teach(tmp_path_factory.mktemp(request.param) / "run", "translation", TRANSLATORS[request.param])
+    return teach(tmp_path_factory.mktemp(request.param) / "run", "translation", TRANSLATORS[request.param], 150)
 
 
 @pytest.fixture(scope="module", params=WRITERS)
 def writer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     task = {"kind": "language", "context": 48}
-    return teach(tmp_path_factory.mktemp(request.param) / "run", task, WRITERS[request.param])
+    return teach(tmp_path_factory.mktemp(request.param) / "run", task, WRITERS[request.param], 80)
 
 
 def list_sources(run: Path, count: int) -> list[str]:
