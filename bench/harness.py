@@ -72,7 +72,9 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            start_new_session=True,  # a side that has to be killed takes along the programs that it started
+            # a side that has to be killed takes along the programs that it started; no session of its own, since Linux
+            # shares processor time among sessions, and a busy neighbour would then weigh less or more
+            process_group=0,
         )
         try:
             self.versions: dict[str, str] = self._ask(json.dumps({**side.settings, "threads": threads}))["versions"]

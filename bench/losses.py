@@ -42,6 +42,10 @@ NOTE = (
     "they do, and their trainers are asked for the loss without smoothing between two of their own steps. There is\n"
     "one run of each, so a difference such as that between two seeds of ours is chance."
 )
+HALVES = (
+    "One run of each, with the same seed, weights, batches and settings. bf16 is what products are computed in while\n"
+    "learning; the weights and all that is measured are fp32."
+)
 HOW: dict[str, dict[str, Any]] = {
     "Transformer-tiny": {"rate": 0.002, "warmup": 30},
     "Transformer-base": {"rate": 0.0005, "warmup": 20},
@@ -60,11 +64,12 @@ def make_table(case: str) -> Table | None:
             Bar("ours ÷ Eole", (OURS,), (EOLE,), digits=3),
         )
         sides: tuple[str, ...] = (OURS, CHANCE, PLAIN, JOEY, EOLE)
+        note = NOTE
     elif "bf16" in describe_instructions():  # where it is emulated, one step of it would take minutes
-        bars, sides = (Bar("bf16 ÷ fp32", (HALF,), (OURS,), most=1.01, digits=3),), (OURS, HALF)
+        bars, sides, note = (Bar("bf16 ÷ fp32", (HALF,), (OURS,), most=1.01, digits=3),), (OURS, HALF), HALVES
     else:
         return None
-    return Table(f"Loss of {case} after equal tokens", UNIT, sides, bars, "less", COMMAND, NOTE, places=4)
+    return Table(f"Loss of {case} after equal tokens", UNIT, sides, bars, "less", COMMAND, note, places=4)
 
 
 def begin(corpus: Path, folder: Path, preset: str, dropout: float, side: str, how: dict[str, Any], most: int) -> Run:

@@ -11,7 +11,7 @@ import torch
 
 from bench.growth import fit_exponent
 from bench.harness import Missing, Side, Worker, name_instructions, read_speed, take_turns
-from bench.page import Bar, Better, Table, choose_best, put_table, read_rows, tell_figure
+from bench.page import HEAD, Bar, Better, Table, choose_best, put_table, read_rows, tell_figure
 from bench.precision import list_bars
 from bench.sides.llama import rename
 from bench.sides.plain import Plain
@@ -99,6 +99,13 @@ def test_a_section_leaves_the_others_as_they_are() -> None:
     assert both.startswith(first.rstrip("\n"))
     assert read_rows(first)[0]["case"] == "a | b"
     assert put_table(both, other, [other.row("c", "AVX2", {"ours": 2.0}, ABOUT)]) == both
+
+
+def test_what_is_said_above_the_tables_is_always_what_the_program_says() -> None:
+    row = TABLE.row("tiny", "AVX2", {"ours": 1.0}, ABOUT)
+    page = put_table("", TABLE, [row])
+    old = page.replace(HEAD, "# Benchmarks\nAs it was before.\n")
+    assert old != page and put_table(old, TABLE, [row]) == page
 
 
 def test_a_note_stands_between_the_unit_and_the_figures() -> None:
