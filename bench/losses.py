@@ -28,7 +28,7 @@ from bench.harness import (
     watch_others,
 )
 from bench.page import Bar, Table
-from bench.training import EOLE, FILES, HALF, JOEY, MODELS, OURS, PLAIN, TOKENS, begin_run, write_tokens
+from bench.training import EOLE, FILES, HALF, JOEY, MODELS, OURS, PLAIN, TOKENS, begin_run, shrink, write_tokens
 from regard.runs.folder import Run
 
 CHANCE = "ours, another seed"
@@ -72,22 +72,28 @@ def make_table(case: str) -> Table | None:
     return Table(f"Loss of {case} after equal tokens", UNIT, sides, bars, "less", COMMAND, note, places=4)
 
 
-def begin(corpus: Path, folder: Path, preset: str, dropout: float, side: str, how: dict[str, Any], most: int) -> Run:
-    """A run of ours that learns from so many tokens."""
-    words = ["train.minutes=null", f"train.tokens={most}", f"train.optimizer.rate={how['rate']}", f"seed={SEEDS[side]}"]
-    words += ["train.schedule.kind=inverse-root", f"train.schedule.warmup={how['warmup']}"]
-    precision = "bf16" if side == HALF else "fp32"
-    return begin_run(corpus, folder / side.replace(" ", "-").replace(",", ""), preset, dropout, 1, precision, *words)
+def list_words(how: dict[str, Any], most: int) -> list[str]:
+    """What a run of ours is told to learn from so many tokens."""
+    schedule = ["train.schedule.kind=inverse-root", f"train.schedule.warmup={how['warmup']}"]
+    return ["train.minutes=null", f"train.tokens={most}", f"train.optimizer.rate={how['rate']}", *schedule]
+
+
+def begin(corpus: Path, folder: Path, preset: str, dropout: float, side: str, words: list[str]) -> Run:
+    place, precision = folder / re.sub(r"\W+", "-", side), "bf16" if side == HALF else "fp32"
+    return begin_run(corpus, place, preset, dropout, 1, precision, *words, f"seed={SEEDS[side]}")
 
 
 def measure_losses(case: str, table: Table, corpus: Path, folder: Path, words: Namespace) -> bool:
     preset, shape = MODELS[case]
+    shape, more = shrink(case, shape, words.quick)
     most = 6000 if words.quick else words.tokens or MOST[case]
     # ours cuts a warm-up that would take more than half of a run, and the others don't
     how = {**HOW[case], "warmup": max(1, min(HOW[case]["warmup"], most // TOKENS // 3))}
     points = [most // 2, most]
     runs = {
-        side: begin(corpus, folder, preset, shape["dropout"], side, how, most) for side in table.sides if side in SEEDS
+        side: begin(corpus, folder, preset, shape["dropout"], side, [*more, *list_words(how, most)])
+        for side in table.sides
+        if side in SEEDS
     }
     vocabulary = write_tokens(runs[OURS], corpus, folder / "files")
     work = {**shape, **how, **ALIKE, "points": points, "folder": str(folder / "files"), "vocabulary": vocabulary}

@@ -34,6 +34,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "attentive LSTM": ("luong", {**LSTM, "feed": False}),
     "attentive LSTM with feeding": ("luong-feed", {**LSTM, "feed": True}),
 }
+SMALL = {"width": 64, "depth": 1, "heads": 4, "hidden": 64}  # of a smoke run, where a base model would take minutes
 UNIT = "target tokens a second"
 NOTE = (
     "The plain loop has the very batches of ours, fused attention, `F.cross_entropy` and `AdamW` as torch has them;\n"
@@ -82,6 +83,13 @@ def begin_run(
     return Run.begin(read(RECIPE).change([*words, *more]))
 
 
+def shrink(case: str, shape: dict[str, Any], quick: bool) -> tuple[dict[str, Any], list[str]]:
+    """A model's sizes, and what ours must be told where they aren't its preset's."""
+    if not quick or case != "Transformer-base":
+        return shape, []
+    return {**shape, **SMALL}, [f"model.{name}={value}" for name, value in SMALL.items()]
+
+
 def write_tokens(run: Run, corpus: Path, folder: Path) -> int:
     """The corpus for those who read files: tokens as words, and their vocabulary; how many there are."""
     folder.mkdir()
@@ -111,17 +119,19 @@ def list_sides(table: Table, runs: dict[str, Run], shape: dict[str, Any], work: 
 
 def measure_models(corpus: Path, folder: Path, words: Namespace) -> bool:
     held = True
-    for case, (preset, shape) in MODELS.items():
+    for case, (preset, sizes) in MODELS.items():
         if not re.search(words.only, case):
             continue
         # a step of the base model takes seconds, and five of them don't count
         seconds = 3.0 if words.quick else words.seconds * (4 if case == "Transformer-base" else 1)
         table = make_table(case)
+        shape, more = shrink(case, sizes, words.quick)
         say(f"{case}: reads the corpus")
         runs = {}
         for name in (side for side in table.sides if side in (OURS, HALF)):
             place = folder / f"{preset}-{name.replace(' ', '-')}"
-            runs[name] = begin_run(corpus, place, preset, shape["dropout"], seconds, "bf16" if name == HALF else "fp32")
+            precision = "bf16" if name == HALF else "fp32"
+            runs[name] = begin_run(corpus, place, preset, shape["dropout"], seconds, precision, *more)
         files = folder / f"{preset}-files"
         vocabulary = write_tokens(runs[OURS], corpus, files)
         updates = 6 if words.quick else words.updates
