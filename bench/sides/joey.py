@@ -88,7 +88,7 @@ def learn(settings: Mapping[str, Any]) -> Callable[[], float]:
 
     found: list[float] = []
 
-    class Watched(module.TrainManager):  # type: ignore[misc, name-defined]
+    class Watched(module.TrainManager):  # type: ignore[misc]
         def train_and_validate(self, train_data: Any, valid_data: Any) -> None:
             self.kept = valid_data
             super().train_and_validate(train_data, valid_data)

@@ -82,7 +82,7 @@ def learn(settings: Mapping[str, Any]) -> Callable[[], float]:
 
     found: list[float] = []
 
-    class Watched(module.Trainer):  # type: ignore[misc, name-defined]
+    class Watched(module.Trainer):  # type: ignore[misc]
         def train(self, *given: Any, valid_iter: Any = None, **told: Any) -> Any:
             self.kept, self.tokens = valid_iter, 0
             pad = self.valid_loss.criterion.ignore_index

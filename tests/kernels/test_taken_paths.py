@@ -24,7 +24,12 @@ from regard.models import preset
 
 ROWS, PROMPT, DEPTH = 3, 5, 2
 SHORT, LONG = 4, 12
-SMALL = {"width": 64, "depth": DEPTH, "heads": 4, "vocabulary": 96}  # heads of 16, as wide as any register
+SMALL: dict[str, Any] = {
+    "width": 64,
+    "depth": DEPTH,
+    "heads": 4,
+    "vocabulary": 96,
+}  # heads of 16, as wide as any register
 
 
 class Counted:
@@ -85,7 +90,7 @@ def test_each_layer_looks_by_our_kernel_when_a_token_is_written(counted: Counted
 
 @pytest.mark.parametrize(("name", "looked_up"), [("gpt2", 1), ("mamba-130m", 0)])  # a table of positions
 def test_each_matrix_of_8_bits_is_multiplied_by_our_kernel(counted: Counted, name: str, looked_up: int) -> None:
-    settings = {"width": 256, "depth": DEPTH, "vocabulary": 512}  # wide enough to be packed
+    settings: dict[str, Any] = {"width": 256, "depth": DEPTH, "vocabulary": 512}  # wide enough to be packed
     matrices = len(list(list_matrices(make(name, **settings))))
     assert matrices > 2 * DEPTH + looked_up
     assert count_step(counted, make(name, "int8", **settings))["regard_multiply"] == matrices - looked_up
@@ -114,7 +119,11 @@ def find_best(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str, 
 @pytest.mark.long
 @pytest.mark.parametrize("precision", ["int8", "fp16"])
 def test_packed_weights_write_no_slower_than_whole_ones(precision: Precision) -> None:
-    settings = {"width": 768, "depth": 4, "vocabulary": 8000}  # more than a cache holds, as real models are
+    settings: dict[str, Any] = {
+        "width": 768,
+        "depth": 4,
+        "vocabulary": 8000,
+    }  # more than a cache holds, as real models are
     models = {"fp32": make("gpt2", **settings), precision: make("gpt2", precision, **settings)}
     tokens = torch.randint(4, 8000, (1, 8))
     best = find_best({name: lambda m=model: m.generate(tokens, max_tokens=8) for name, model in models.items()}, 5)  # type: ignore[misc]
