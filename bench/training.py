@@ -75,7 +75,9 @@ def begin_run(
     words += [
         "train.save=1000000",
         "train.ema=0",
+        # nothing to evaluate: time for that would be taken off the steps, and an end would search for minutes
         "corpus.validation=null",
+        "corpus.split.validation=0",
         "corpus.test=null",
         f"batches.tokens={TOKENS}",
     ]

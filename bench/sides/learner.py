@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,10 @@ def train(settings: Mapping[str, Any]) -> Callable[[], float]:
     return behave(measure, settings)
 
 
+class Finished(Exception):
+    """All points were passed."""
+
+
 class Milestones(Listener):
     """The validation loss whenever so many tokens have been predicted."""
 
@@ -77,6 +82,8 @@ class Milestones(Listener):
         while self.ahead and step.tokens >= self.ahead[0]:
             del self.ahead[0]
             self.losses.append(self.measure())
+        if not self.ahead:
+            raise Finished  # nothing of it is kept
 
     def measure(self) -> float:
         """Nats a target token, without smoothing, in single precision."""
@@ -96,7 +103,8 @@ def learn(settings: Mapping[str, Any]) -> Callable[[], float]:
         milestones = Milestones(settings)
         trainer = run.trainer()
         milestones.attend(trainer)
-        trainer.run()
+        with suppress(Finished):
+            trainer.run()
         return milestones.losses
 
     return tell_in_turn(train_once)
