@@ -35,18 +35,19 @@ TRANSLATORS = {
 WRITERS = {
     "gpt": {"kind": "gpt2", "width": 64, "depth": 2, "heads": 4, "context": 64},
     "mamba": {"kind": "mamba-130m", "width": 64, "depth": 2},
-    "lstm": {"kind": "lstm", "width": 64, "depth": 2},
+    "lstm": {"kind": "lstm", "width": 64, "depth": 1},
 }
+STEPS = {"gpt": 120, "mamba": 120, "lstm": 400}  # until what each writes differs from prompt to prompt
 MORE = 12  # tokens that a writer adds to a prompt
 
 
-def teach(folder: Path, task: str | dict[str, Any], model: dict[str, Any], steps: int) -> Path:
+def teach(folder: Path, task: str | dict[str, Any], model: dict[str, Any], steps: int, rate: float) -> Path:
     tree = {
         "task": task,
         "corpus": {"kind": "en-fr", "train": 2000, "validation": 20, "test": 1000, "combinations": 0},
         "batches": {"tokens": 1024},
         "model": model,
-        "train": {"steps": steps, "evaluate": 0, "optimizer": {"rate": 0.004}},
+        "train": {"steps": steps, "evaluate": 0, "optimizer": {"rate": rate}},
         "device": "cpu",
         "out": str(folder),
     }
@@ -56,13 +57,15 @@ def teach(folder: Path, task: str | dict[str, Any], model: dict[str, Any], steps
 
 @pytest.fixture(scope="module", params=TRANSLATORS)
 def learned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return teach(tmp_path_factory.mktemp(request.param) / "run", "translation", TRANSLATORS[request.param], 150)
+    return teach(tmp_path_factory.mktemp(request.param) / "run", "translation", TRANSLATORS[request.param], 150, 0.004)
 
 
 @pytest.fixture(scope="module", params=WRITERS)
 def writer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     task = {"kind": "language", "context": 48}
-    return teach(tmp_path_factory.mktemp(request.param) / "run", task, WRITERS[request.param], 80)
+    return teach(
+        tmp_path_factory.mktemp(request.param) / "run", task, WRITERS[request.param], STEPS[request.param], 0.01
+    )
 
 
 def list_sources(run: Path, count: int) -> list[str]:
