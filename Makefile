@@ -31,10 +31,12 @@ lint: $(READY)
 	@echo "lint: mypy"
 	@$(BIN)/mypy --no-error-summary regard tests bench
 
-# all tables of docs/benchmarks.md; those on real text want folders: make bench MULTI30K=FOLDER SHAKESPEARE=FOLDER
+# all tables of docs/benchmarks.md; those on real text and on trained models want folders:
+# make bench MULTI30K=FOLDER SHAKESPEARE=FOLDER RUNS="RUN RUN"
 bench: $(READY)
 	@$(BIN)/python -m bench.peers
-	@$(BIN)/python -m bench $(if $(MULTI30K),--multi30k $(MULTI30K)) $(if $(SHAKESPEARE),--shakespeare $(SHAKESPEARE)) $(BENCH)
+	@$(BIN)/python -m bench $(if $(MULTI30K),--multi30k $(MULTI30K)) $(if $(SHAKESPEARE),--shakespeare $(SHAKESPEARE)) \
+		$(if $(RUNS),--runs $(RUNS)) $(BENCH)
 
 setup: $(READY)
 

@@ -1,7 +1,7 @@
-"""All tables, one after the other: `python -m bench [--multi30k FOLDER] [--shakespeare FOLDER] [--quick]`.
+"""All tables, one after the other: `python -m bench [--multi30k FOLDER] [--shakespeare FOLDER] [--runs RUN...]`.
 
-What the tables share (`--rounds`, `--threads`, `--page`, …) is handed on to each. A table that wants a corpus which
-isn't given is left out by name; one that fails doesn't keep the others from their turn.
+What the tables share (`--quick`, `--rounds`, `--page`, …) is handed on to each. A table that wants a corpus or
+runs which aren't given is left out by name; one that fails doesn't keep the others from their turn.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from bench.harness import ROOT, say
 TABLES: dict[str, str | None] = {
     "decoding": None,
     "generation": None,
+    "encoding": None,
     "training": "multi30k",
+    "losses": "multi30k",
     "gpt": "shakespeare",
     "scan": None,
     "pixels": None,
@@ -27,6 +29,7 @@ TABLES: dict[str, str | None] = {
     "starting": None,
     "preparing": "multi30k",
     "growth": None,
+    "precision": "runs",
 }
 
 
@@ -34,17 +37,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--multi30k", type=Path, help="the folder with train.en, train.fr, val.en, val.fr")
     parser.add_argument("--shakespeare", type=Path, help="the folder with input.txt")
+    parser.add_argument("--runs", type=Path, nargs="+", help="trained runs, whose quality in each precision is told")
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), help="these only")
     words, shared = parser.parse_known_args()
     missed = []
     for name in words.tables:
         wanted = TABLES[name]
-        folder = None if wanted is None else getattr(words, wanted)
-        if wanted is not None and folder is None:
-            missed.append(f"{name}: no corpus; try --{wanted} FOLDER")
+        folders = {"multi30k": [words.multi30k], "shakespeare": [words.shakespeare], "runs": words.runs or [None]}
+        given = [] if wanted is None else [str(folder.resolve()) for folder in folders[wanted] if folder is not None]
+        if wanted is not None and not given:
+            missed.append(f"{name}: nothing to work on; try --{wanted} FOLDER")
             continue
         say(f"== {name}")
-        given = [] if folder is None else [str(folder.resolve())]
         done = subprocess.run([sys.executable, "-m", f"bench.{name}", *given, *shared], cwd=ROOT, check=False)
         if done.returncode:
             missed.append(f"{name}: ended with status {done.returncode}")

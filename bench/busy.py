@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("corpus", type=Path, help=f"the folder with {', '.join(FILES)}")
     parser.add_argument("--seconds", type=float, default=20.0, help="of a round of training (20)")
     words = read_words(parser)
-    corpus, seconds = find_corpus(words.corpus, *FILES), 3.0 if words.quick else words.seconds
+    corpus, seconds = find_corpus(words.corpus, *FILES), 8.0 if words.quick else words.seconds
     with tempfile.TemporaryDirectory() as folder:
         run = begin_run(corpus, Path(folder) / "training", "transformer-tiny", 0.15, seconds, "fp32")
         held = measure_case("training Transformer-tiny", "learner", "train", {"run": str(run.folder)}, words)

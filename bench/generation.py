@@ -3,6 +3,7 @@
 GPT-2 of 124 million weights, a prompt of 32 tokens and 64 new ones, one row and eight; a prompt of 1,024 tokens that is
 only read; Mamba-130m and an LSTM of 50 million weights, one row. Weights are random and the same for all. At one row a
 step is as fast as the weights can be read, so the limit is measured too: memory's speed ÷ the bytes of 8-bit weights.
+One side of ours leaves our compiled kernels alone, so that what they bring is seen.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import Side, finish, make_parser, measure_table, read_words, say
-from bench.material import make_run, send_out
+from bench.material import TORCH_ALONE, make_run, send_out
 from bench.page import Bar, Table
 
 OURS = ("ours fp32", "ours int8", "ours auto")
+WITHOUT = "ours int8 without our kernels"
 LIMIT = "memory's limit, 8 bits"
-SIDES = (*OURS, "transformers fp32", "CTranslate2 fp32", "CTranslate2 int8", "llama.cpp q8_0")
+SIDES = (*OURS, WITHOUT, "transformers fp32", "CTranslate2 fp32", "CTranslate2 int8", "llama.cpp q8_0")
 HUGGING = Bar("ours ÷ transformers", OURS, ("transformers fp32",), least=3.0)
 LLAMA = Bar("ours ÷ llama.cpp", OURS, ("llama.cpp q8_0",), least=0.8)
+KERNELS = Bar("our kernels ÷ torch's, int8", ("ours int8",), (WITHOUT,))
 CASE = "GPT-2 124M, a prompt of 32 and 64 new tokens"
 COMMAND = "python -m bench.generation"
 
@@ -33,31 +36,38 @@ ONE = Table(
     "Writing, one row",
     "new tokens a second",
     (*SIDES, LIMIT),
-    (HUGGING, compare_int8(2.0), LLAMA, REACHED),
+    (HUGGING, compare_int8(2.0), LLAMA, REACHED, KERNELS),
     command=COMMAND,
 )
-EIGHT = Table("Writing, eight rows", "new tokens a second", SIDES, (HUGGING, compare_int8(1.3), LLAMA), command=COMMAND)
+EIGHT = Table(
+    "Writing, eight rows",
+    "new tokens a second",
+    SIDES,
+    (HUGGING, compare_int8(1.3), LLAMA, KERNELS),
+    command=COMMAND,
+)
 PREFILL = Table(
     "Reading a long prompt",
     "tokens of the prompt a second, up to the first new one",
     SIDES,
-    (Bar(HUGGING.title, OURS, HUGGING.theirs, least=1.5),),
+    (Bar(HUGGING.title, OURS, HUGGING.theirs, least=1.5), KERNELS),
     command=COMMAND,
 )
 RECURRENT = Table(
     "Writing without attention, one row",
     "new tokens a second",
-    (*OURS, "transformers fp32", "a plain nn.LSTM loop"),
-    (HUGGING, Bar("ours ÷ a plain loop", OURS, ("a plain nn.LSTM loop",), least=3.0)),
+    (*OURS, WITHOUT, "transformers fp32", "a plain nn.LSTM loop"),
+    (HUGGING, Bar("ours ÷ a plain loop", OURS, ("a plain nn.LSTM loop",), least=3.0), KERNELS),
     command=COMMAND,
 )
 
 
 def list_ours(run: Path, job: str, work: dict[str, Any]) -> list[Side]:
-    return [
-        Side(f"ours {p}", "ours", job, {**work, "run": str(run), "precision": p}, "ours")
-        for p in ("fp32", "int8", "auto")
-    ]
+    def side(name: str, precision: str, told: dict[str, str]) -> Side:
+        return Side(name, "ours", job, {**work, "run": str(run), "precision": precision}, "ours", told)
+
+    named = [side(f"ours {precision}", precision, {}) for precision in ("fp32", "int8", "auto")]
+    return [*named, side(WITHOUT, "int8", TORCH_ALONE)]
 
 
 def list_all(run: Path, places: dict[str, str], job: str, work: dict[str, Any]) -> list[Side]:

@@ -12,7 +12,19 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from bench.harness import Missing, Side, Worker, finish, make_parser, read_words, report, say, take_turns, watch_others
+from bench.harness import (
+    Missing,
+    Side,
+    Worker,
+    find_versions,
+    finish,
+    make_parser,
+    read_words,
+    report,
+    say,
+    take_turns,
+    watch_others,
+)
 from bench.page import Table
 
 USUAL = {"batch": 8, "length": 128, "depth": 4, "width": 256, "vocabulary": 8000}
@@ -54,6 +66,7 @@ def measure_point(job: str, sizes: dict[str, Any], rounds: int, threads: int) ->
 def main() -> None:
     words = read_words(make_parser(__doc__))
     usual = SMALL if words.quick else USUAL
+    versions = ", ".join(f"{name} {number}" for name, number in find_versions(("torch",)).items())
     for job in ("train", "write"):
         _, ground = measure_point(job, LEAST, 1, words.threads)
         for name in usual:
@@ -71,7 +84,7 @@ def main() -> None:
                     figures[what] = fit_exponent(sizes, costs)
                 except Missing as error:
                     figures[what] = str(error)
-            report(TABLE, case, figures, words, "", others[0])
+            report(TABLE, case, figures, words, versions, others[0])
     finish(True, words)
 
 

@@ -13,22 +13,26 @@ import os
 import platform
 import re
 import resource
+import selectors
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from bench.page import Better, Figures, Table, put_table
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
-PEERS = ROOT / ".venv-bench"  # the environment of the others; `python -m bench.peers` makes it
+# the environment of the others, which `python -m bench.peers` makes
+PEERS = Path(os.environ.get("BENCH_PEERS", ROOT / ".venv-bench"))
+LONGEST = 1800.0  # seconds that a side may take for one answer: whoever hangs must not stop the others
 # what tells a library to use other instructions than the machine has
 TOLD = ("REGARD_KERNELS", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "CT2_FORCE_CPU_ISA")
 
@@ -46,6 +50,8 @@ class Side:
     job: str  # a function there: settings to a function that measures once
     settings: Mapping[str, Any] = field(default_factory=dict)
     environment: Literal["ours", "peers"] = "peers"
+    told: Mapping[str, str] = field(default_factory=dict)  # variables of its process's environment
+    longest: float = LONGEST  # seconds
 
 
 class Worker:
@@ -61,11 +67,14 @@ class Worker:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed with the worker
         self._process = subprocess.Popen(
             [python, "-m", f"bench.sides.{side.system}", side.job],
-            env={**os.environ, **count, **hub, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, **count, **hub, "PYTHONPATH": str(ROOT), **side.told},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
+            # a side that has to be killed takes along the programs that it started; no session of its own, since Linux
+            # shares processor time among sessions, and a busy neighbour would then weigh less or more
+            process_group=0,
         )
         try:
             self.versions: dict[str, str] = self._ask(json.dumps({**side.settings, "threads": threads}))["versions"]
@@ -82,6 +91,9 @@ class Worker:
         try:
             pipes.stdin.write(line + "\n")
             pipes.stdin.flush()
+            if not wait_for(pipes.stdout, self.side.longest):
+                self._kill()
+                raise Missing(f"no answer after {self.side.longest:g} s")
             answer = json.loads(pipes.stdout.readline() or "{}")
         except (BrokenPipeError, ValueError):
             answer = {}
@@ -98,14 +110,26 @@ class Worker:
     def close(self) -> None:
         """End the process, and wait for it, so that its time counts as ours."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):  # it may be gone already
+            self._process.stdin.close()
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self._kill()
         self._process.stdout.close()
         self._errors.close()
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def wait_for(pipe: IO[str], seconds: float) -> bool:
+    """Whether a pipe has something to read, or is closed, within so many seconds."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
 
 
 def serve(jobs: Mapping[str, Callable[[Mapping[str, Any]], Callable[[], float]]], *packages: str) -> None:
@@ -164,12 +188,12 @@ def take_turns(sides: Mapping[str, Callable[[], float]], rounds: int, better: Be
     return best
 
 
-def compare(sides: Sequence[Side], rounds: int, threads: int, better: Better) -> tuple[Figures, str]:
-    """Start all sides of a case and let them take turns; their figures, and the versions of all that took part."""
-    missing: dict[str, float | str] = {}
-    versions: dict[str, str] = {}
+@contextmanager
+def make_ready(sides: Sequence[Side], threads: int) -> Iterator[tuple[dict[str, Worker], dict[str, str]]]:
+    """All sides at work, and those that can't be had with the reason."""
+    workers: dict[str, Worker] = {}
+    missing: dict[str, str] = {}
     with ExitStack() as stack:
-        workers: dict[str, Worker] = {}
         for side in sides:
             say(f"  {side.name} makes ready")
             try:
@@ -180,9 +204,20 @@ def compare(sides: Sequence[Side], rounds: int, threads: int, better: Better) ->
                 continue
             stack.callback(worker.close)
             workers[side.name] = worker
-            versions |= worker.versions
+        yield workers, missing
+
+
+def tell_versions(workers: Iterable[Worker]) -> str:
+    """The versions of all that took part."""
+    found = {name: number for worker in workers for name, number in worker.versions.items()}
+    return ", ".join(f"{name} {number}" for name, number in sorted(found.items()))
+
+
+def compare(sides: Sequence[Side], rounds: int, threads: int, better: Better) -> tuple[Figures, str]:
+    """Start all sides of a case and let them take turns; their figures, and the versions of all that took part."""
+    with make_ready(sides, threads) as (workers, missing):
         found = take_turns({name: worker.measure for name, worker in workers.items()}, rounds, better)
-    return {**found, **missing}, ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
+        return {**found, **missing}, tell_versions(workers.values())
 
 
 def measure_table(table: Table, cases: Mapping[str, Sequence[Side]], words: argparse.Namespace) -> bool:

@@ -11,9 +11,12 @@ from bench.harness import say
 from regard.data.lexicon import Lexicon
 from regard.data.tokenizer import SPECIAL, Tokenizer, TokenizerSpec
 from regard.errors import RegardError
+from regard.kernels.library import SWITCH
 from regard.models import presets
 from regard.runs.convert import send
 from regard.train.checkpoint import Store
+
+TORCH_ALONE = {SWITCH: "off"}  # what tells a side of ours to leave our compiled kernels alone
 
 
 def make_tokenizer(vocabulary: int) -> Tokenizer:

@@ -18,6 +18,11 @@ HEAD = (
     "Ours and theirs took turns on the same data, model size, threads and weights; the best of several rounds counts.\n"
     "Each row was written by the run that measured it (`make bench`); nothing here is written by hand. What couldn't\n"
     "be installed is said to be missing. A ratio is ours ÷ theirs; a cross says that it isn't yet what is wanted.\n"
+    "\n"
+    "What is fair, and what isn't: a side with several precisions counts by its best, ours and theirs alike, and all\n"
+    "have as many rounds. Ours behaves as its command line does: it keeps large blocks of memory that were freed\n"
+    "(`keep_memory`), and gives way to other processes. Others run as their documentation says, plain loops with what\n"
+    "torch and glibc do by themselves. Sides without our kernels have torch's alone (`REGARD_KERNELS=off`).\n"
 )
 KEY = ("case", "instructions")
 ABOUT = ("measured", "machine", "versions")
@@ -25,18 +30,22 @@ ABOUT = ("measured", "machine", "versions")
 
 @dataclass(frozen=True)
 class Bar:
-    """A promise: the best of ours divided by the best of theirs is at least, or at most, so much."""
+    """A promise: the best of ours divided by the best of theirs, or less it, is at least, or at most, so much."""
 
     title: str
     ours: tuple[str, ...]
     theirs: tuple[str, ...]
     least: float | None = None
     most: float | None = None
+    how: Literal["÷", "−"] = "÷"
+    digits: int = 2  # behind the point
 
     def ratio(self, figures: Figures, better: Better) -> float | None:
-        """Ours ÷ theirs; None where one of the two has no figure."""
+        """Ours ÷ theirs, or ours − theirs; None where one of the two has no figure."""
         mine, other = (choose_best(figures, names, better) for names in (self.ours, self.theirs))
-        return None if mine is None or not other else mine / other
+        if mine is None or other is None or (self.how == "÷" and not other):
+            return None
+        return mine / other if self.how == "÷" else mine - other
 
     def holds(self, figures: Figures, better: Better) -> bool:
         """Whether the promise is kept: one about a system that isn't there can't be broken, but ours must be there."""
@@ -48,12 +57,12 @@ class Bar:
     def tell(self, figures: Figures, better: Better) -> str:
         """For a cell: `1.31 (≥ 1.2)`."""
         found = self.ratio(figures, better)
+        sign = "+" if self.how == "−" else ""
+        figure = "–" if found is None else f"{found:{sign}.{self.digits}f}"
         limits = (("≥", self.least), ("≤", self.most))
         wanted = ", ".join(f"{sign} {limit:g}" for sign, limit in limits if limit is not None)
         told = f" ({wanted})" if wanted else ""
-        if found is None:
-            return f"–{told}{'' if self.holds(figures, better) else ' ✗'}"
-        return f"{found:.2f}{told}{'' if self.holds(figures, better) else ' ✗'}"
+        return f"{figure}{told}{'' if self.holds(figures, better) else ' ✗'}"
 
 
 def choose_best(figures: Figures, names: Sequence[str], better: Better) -> float | None:
@@ -74,6 +83,8 @@ class Table:
     bars: tuple[Bar, ...] = ()
     better: Better = "more"
     command: str = ""
+    note: str = ""  # what makes the comparison fair, and what doesn't
+    places: int = 3  # that a small figure is told to
 
     @property
     def columns(self) -> list[str]:
@@ -81,21 +92,22 @@ class Table:
 
     def row(self, case: str, instructions: str, figures: Figures, about: Mapping[str, str]) -> dict[str, str]:
         """The cells of a case, by column."""
-        cells = {name: tell_figure(figures[name]) if name in figures else "–" for name in self.sides}
+        cells = {name: tell_figure(figures[name], self.places) if name in figures else "–" for name in self.sides}
         ratios = {bar.title: bar.tell(figures, self.better) for bar in self.bars}
         return {"case": case, "instructions": instructions, **cells, **ratios, **about}
 
 
-def tell_figure(value: float | str) -> str:
-    """A number to three or more places, or why there is none."""
+def tell_figure(value: float | str, places: int = 3) -> str:
+    """A number to so many places or more, or why there is none."""
     if isinstance(value, str):
         return f"missing: {value.strip().split(chr(10))[0][:80]}"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.{places}g}"
 
 
 def put_table(page: str, table: Table, rows: Sequence[Mapping[str, str]]) -> str:
     """The page with these rows in the table's section; rows of other cases and other machines stay."""
-    sections = re.split(r"(?m)^(?=## )", page or HEAD)
+    _, *others = re.split(r"(?m)^(?=## )", page)
+    sections = [HEAD + "\n" if others else HEAD, *others]
     head = f"## {table.title}\n"
     place = next((n for n, section in enumerate(sections) if section.startswith(head)), len(sections))
     if place == len(sections):
@@ -114,7 +126,8 @@ def put_table(page: str, table: Table, rows: Sequence[Mapping[str, str]]) -> str
     lines = [write_line(columns), write_line(["---"] * len(columns))]
     lines += [write_line([row.get(name, "–") for name in columns]) for row in kept]
     told = f"{table.unit[:1].upper()}{table.unit[1:]}." + (f" `{table.command}`" if table.command else "")
-    sections[place] = "\n".join([head.rstrip("\n"), told, "", *lines]) + "\n\n"
+    notes = ["", table.note] if table.note else []
+    sections[place] = "\n".join([head.rstrip("\n"), told, *notes, "", *lines]) + "\n\n"
     return "".join(sections).rstrip("\n") + "\n"
 
 

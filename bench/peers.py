@@ -19,6 +19,8 @@ from bench.harness import PEERS, say
 
 # with pip, this version finds a CPU build where one is on hand; a range would take gigabytes of CUDA packages with it
 TORCH = "torch==2.13.0"
+# later versions of sentencepiece have lost what JoeyNMT calls, and others would bring them
+LIMITS = (TORCH, "sentencepiece==0.2.0")
 KEPT = PEERS / "peers.json"
 LONGEST = 3600  # seconds for one system; one of them is compiled here
 
@@ -36,8 +38,8 @@ SYSTEMS = {
     "transformers": Peer(("transformers==5.22.2",), "transformers"),
     "CTranslate2": Peer(("ctranslate2==4.8.4",), "ctranslate2"),
     "ONNX Runtime": Peer(("onnxruntime==1.31.1",), "onnxruntime"),
-    # later versions of sentencepiece have lost what it calls; the last package it imports and doesn't ask for
-    "JoeyNMT": Peer(("joeynmt==2.3.0", "sentencepiece==0.2.0", "importlib_metadata"), "joeynmt.training"),
+    # the last package it imports and doesn't ask for
+    "JoeyNMT": Peer(("joeynmt==2.3.0", "sentencepiece", "importlib_metadata"), "joeynmt.training"),
     # its command imports aiohttp, and doesn't ask for it
     "Eole": Peer(("eole==0.6.4", "aiohttp"), "eole.bin.main"),
     "llama.cpp": Peer(("llama-cpp-python==0.3.36", "gguf"), "llama_cpp", {"CMAKE_ARGS": "-DGGML_NATIVE=ON"}),
@@ -48,7 +50,7 @@ def install(packages: tuple[str, ...], told: Mapping[str, str]) -> str | None:
     """Install some packages beside the torch that is there; why not, where it fails."""
     pip = [str(PEERS / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     limits = PEERS / "constraints.txt"
-    limits.write_text(TORCH + "\n")
+    limits.write_text("\n".join(LIMITS) + "\n")
     command = [*pip, "--constraint", str(limits), *packages]
     try:
         done = subprocess.run(
@@ -89,6 +91,11 @@ def make_environment() -> dict[str, str | None]:
         found[name] = found.get(name) or try_import(peer.module)
         say(f"{name}: {found[name] or 'there'} ({time.monotonic() - began:.0f} s)")
         KEPT.write_text(json.dumps(found, indent=1) + "\n")
+    for name, peer in SYSTEMS.items():  # what came later may have broken what came before
+        if found[name] is None and (reason := try_import(peer.module)) is not None:
+            found[name] = f"a later installation broke it: {reason}"
+            say(f"{name}: {found[name]}")
+    KEPT.write_text(json.dumps(found, indent=1) + "\n")
     return found
 
 

@@ -7,12 +7,17 @@ import sys
 from collections.abc import Callable
 
 import pytest
+import torch
 
 from bench.growth import fit_exponent
-from bench.harness import Missing, name_instructions, read_speed, take_turns
-from bench.page import Bar, Better, Table, choose_best, put_table, read_rows, tell_figure
+from bench.harness import Missing, Side, Worker, name_instructions, read_speed, take_turns
+from bench.page import HEAD, Bar, Better, Table, choose_best, put_table, read_rows, tell_figure
+from bench.precision import list_bars
 from bench.sides.llama import rename
-from bench.sides.work import draw_rows, slice_rows
+from bench.sides.plain import Plain
+from bench.sides.plain import rename as name_plainly
+from bench.sides.work import draw_rows, slice_rows, tell_in_turn
+from regard.models import preset
 
 ABOUT = {"measured": "best of 3", "machine": "2 cores", "versions": "torch 1"}
 BAR = Bar("ours ÷ the better", ("ours", "ours int8"), ("one", "other"), least=1.2)
@@ -64,6 +69,12 @@ def test_sides_take_turns_and_the_best_counts() -> None:
     assert take_turns({"a": side("a", [2, 1, 3])}, 3, "less") == {"a": 1}
 
 
+def test_a_side_that_hangs_is_missing_and_stops_nobody() -> None:
+    shape = {"batch": 1, "time": 2, "width": 8, "whole": True}
+    with pytest.raises(Missing, match=r"no answer after 0.01 s"):  # it hasn't even imported torch by then
+        Worker(Side("ours", "learner", "scan", shape, "ours", longest=0.01), threads=1)
+
+
 def test_rows_of_two_machines_stand_beside_each_other() -> None:
     def row(case: str, machine: str, speed: float) -> dict[str, str]:
         return TABLE.row(case, machine, {"ours": speed, "one": 100.0}, ABOUT)
@@ -88,6 +99,21 @@ def test_a_section_leaves_the_others_as_they_are() -> None:
     assert both.startswith(first.rstrip("\n"))
     assert read_rows(first)[0]["case"] == "a | b"
     assert put_table(both, other, [other.row("c", "AVX2", {"ours": 2.0}, ABOUT)]) == both
+
+
+def test_what_is_said_above_the_tables_is_always_what_the_program_says() -> None:
+    row = TABLE.row("tiny", "AVX2", {"ours": 1.0}, ABOUT)
+    page = put_table("", TABLE, [row])
+    old = page.replace(HEAD, "# Benchmarks\nAs it was before.\n")
+    assert old != page and put_table(old, TABLE, [row]) == page
+
+
+def test_a_note_stands_between_the_unit_and_the_figures() -> None:
+    table = Table("Loss", "nats", ("ours",), note="Both have the same batches.", places=5)
+    page = put_table("", table, [table.row("tiny", "AVX2", {"ours": 4.12345}, ABOUT)])
+    assert "Nats.\n\nBoth have the same batches.\n\n| case" in page
+    assert read_rows(page)[0]["ours"] == "4.1235"
+    assert put_table(page, table, [table.row("tiny", "AVX2", {"ours": 4.12345}, ABOUT)]) == page
 
 
 def test_a_column_that_a_table_no_longer_has_is_kept_with_its_rows() -> None:
@@ -134,6 +160,44 @@ def test_all_sides_are_given_the_same_rows() -> None:
     assert [len(row) for row in rows] == sorted(len(row) for row in rows)
     assert all(4 <= token < 20 for row in rows for token in row)
     assert [len(batch) for batch in slice_rows(rows, 2)] == [2, 2, 1]
+
+
+def test_the_plain_loop_s_model_is_ours_once_it_has_the_same_weights() -> None:
+    torch.manual_seed(0)
+    ours = preset("transformer-tiny", width=32, depth=2, heads=4, hidden=48, vocabulary=50).build().eval()
+    plain = Plain(50, 32, 4, 48, 2, 0.1).eval()
+    plain.load_state_dict({name_plainly(name): weight for name, weight in ours.state_dict().items()})
+    source, target = torch.randint(4, 50, (3, 7)), torch.randint(4, 50, (3, 9))
+    real = torch.arange(7)[None] < torch.tensor([7, 4, 1])[:, None]
+    with torch.no_grad():
+        expected = ours(target, ours.encode(source, valid=real))
+        assert (plain(source, real, target) - expected).abs().max() < 1e-5
+
+
+def test_figures_of_one_long_piece_of_work_are_told_one_by_one() -> None:
+    done: list[int] = []
+
+    def find_all() -> list[float]:
+        done.append(1)
+        return [len(done), 10.0 * len(done)]
+
+    measure = tell_in_turn(find_all)
+    assert [measure() for _ in range(4)] == [1.0, 10.0, 2.0, 20.0]
+
+
+def test_a_difference_may_be_promised_instead_of_a_ratio() -> None:
+    bar = Bar("int8 against fp32", ("int8",), ("fp32",), least=-0.3, how="−")
+    assert bar.tell({"int8": 41.5, "fp32": 41.6}, "more") == "-0.10 (≥ -0.3)"
+    assert bar.tell({"int8": 41.0, "fp32": 41.6}, "more") == "-0.60 (≥ -0.3) ✗"
+    assert bar.ratio({"int8": 1.0, "fp32": 0.0}, "more") == 1.0
+
+
+def test_half_precision_is_promised_to_lose_a_tenth_of_what_8_bits_may_lose() -> None:
+    falling = {bar.title: bar.most for bar in list_bars("perplexity", rising=False)}
+    rising = {bar.title: bar.least for bar in list_bars("bleu", rising=True)}
+    assert falling["int8 against fp32"] == 1.01 and falling["fp16 against fp32"] == pytest.approx(1.001)
+    assert rising["int8 against fp32"] == -0.3 and rising["bf16 against fp32"] == pytest.approx(-0.03)
+    assert {bar.least for bar in list_bars("accuracy", rising=True)} == {None}  # told only
 
 
 def test_tensors_are_named_as_llama_cpp_names_them() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from bench.harness import serve
 from bench.sides.work import draw_rows, rate, slice_rows
 
 PAD, BEGIN, END = 0, 2, 3
+WARMUP = 5  # steps that don't count
 
 
 def pad_rows(rows: list[list[int]]) -> tuple[Any, Any]:
@@ -81,6 +84,21 @@ def prefill(settings: Mapping[str, Any]) -> Callable[[], float]:
     return rate(work, settings)
 
 
+def encode(settings: Mapping[str, Any]) -> Callable[[], float]:
+    import torch
+
+    model = load_model("AutoModel", settings)
+    tokens = torch.tensor(draw_rows(settings))
+    real = torch.ones_like(tokens)
+
+    @torch.inference_mode()
+    def work() -> int:
+        model(tokens, attention_mask=real)
+        return int(tokens.numel())
+
+    return rate(work, settings)
+
+
 def scan(settings: Mapping[str, Any]) -> Callable[[], float]:
     """Tokens a second through its Mamba mixer and back, by the path that needs no CUDA."""
     import torch
@@ -99,5 +117,51 @@ def scan(settings: Mapping[str, Any]) -> Callable[[], float]:
     return rate(work, settings)
 
 
+def train_language(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """Tokens a second of nanoGPT's loop around its GPT-2, which has biases and is else of the same size."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.set_num_threads(settings["threads"])
+    text = Path(settings["corpus"], "input.txt").read_text(encoding="utf-8")
+    letters = {letter: number for number, letter in enumerate(sorted(set(text)))}
+    data, context, rows = torch.tensor([letters[letter] for letter in text]), settings["context"], settings["rows"]
+    sizes = {"n_layer": settings["depth"], "n_head": settings["heads"], "n_embd": settings["width"]}
+    drops = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), settings["dropout"])
+    config = GPT2Config(vocab_size=len(letters), n_positions=context, **sizes, **drops)
+
+    def measure() -> float:
+        torch.manual_seed(1)
+        model = GPT2LMHeadModel(config)
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-3, (0.9, 0.99))
+        began, steps = 0.0, -WARMUP
+        while steps < 1 or time.perf_counter() - began < settings["seconds"]:
+            if steps == 0:
+                began = time.perf_counter()
+            places = torch.randint(len(data) - context, (rows,)).tolist()
+            tokens = torch.stack([data[place : place + context] for place in places])
+            targets = torch.stack([data[place + 1 : place + context + 1] for place in places])
+            logits = model(tokens, use_cache=False).logits
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            loss.item()
+            steps += 1
+        return float(steps * context * rows / (time.perf_counter() - began))
+
+    return measure
+
+
+JOBS = {
+    "translate": translate,
+    "write": write,
+    "prefill": prefill,
+    "encode": encode,
+    "scan": scan,
+    "train_language": train_language,
+}
+
 if __name__ == "__main__":
-    serve({"translate": translate, "write": write, "prefill": prefill, "scan": scan}, "torch", "transformers")
+    serve(JOBS, "torch", "transformers")

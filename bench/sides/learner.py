@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 
 from bench.harness import Missing, serve
 from bench.sides.ours import behave
-from bench.sides.work import gauge, rate
+from bench.sides.work import gauge, rate, tell_in_turn
 from regard.core.grid import Grid
 from regard.core.mixer import MixerSpec
 from regard.core.state import State
@@ -20,8 +21,10 @@ from regard.host.machine import keep_memory
 from regard.mixers.attention import Attention
 from regard.mixers.mamba import Mamba
 from regard.runs.folder import Run
+from regard.tasks.translation import TranslationTaskSpec, sum_losses
 from regard.train.listener import Listener, Step
 from regard.train.moment import Moment
+from regard.train.trainer import Trainer
 
 WARMUP = 5  # steps that don't count
 
@@ -57,6 +60,54 @@ def train(settings: Mapping[str, Any]) -> Callable[[], float]:
         return clock.speed
 
     return behave(measure, settings)
+
+
+class Finished(Exception):
+    """All points were passed."""
+
+
+class Milestones(Listener):
+    """The validation loss whenever so many tokens have been predicted."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.ahead = list(settings["points"])
+        sides = (Path(path).read_text(encoding="utf-8").splitlines() for path in settings["validation"])
+        self.pairs = list(zip(*sides, strict=True))
+        self.losses: list[float] = []
+
+    def attend(self, trainer: Trainer) -> None:
+        self.trainer, trainer.listeners = trainer, [self]
+
+    def on_step(self, step: Step, moment: Moment) -> None:
+        while self.ahead and step.tokens >= self.ahead[0]:
+            del self.ahead[0]
+            self.losses.append(self.measure())
+        if not self.ahead:
+            raise Finished  # nothing of it is kept
+
+    def measure(self) -> float:
+        """Nats a target token, without smoothing, in single precision."""
+        model, task = self.trainer.model.eval(), self.trainer.task  # each step turns training on again
+        assert isinstance(task.spec, TranslationTaskSpec)
+        sums, counts = sum_losses(model, task.spec.pipeline(model, task.lexicon), self.pairs, lambda: None)
+        return sum(sums) / sum(counts)
+
+
+def learn(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """The validation loss after so many target tokens, one point after the other; the run says how it learns."""
+    torch.set_num_threads(settings["threads"])
+    keep_memory()
+    run = Run.open(Path(settings["run"]))
+
+    def train_once() -> list[float]:
+        milestones = Milestones(settings)
+        trainer = run.trainer()
+        milestones.attend(trainer)
+        with suppress(Finished):
+            trainer.run()
+        return milestones.losses
+
+    return tell_in_turn(train_once)
 
 
 def scan(settings: Mapping[str, Any]) -> Callable[[], float]:
@@ -123,4 +174,5 @@ def slide(settings: Mapping[str, Any]) -> Callable[[], float]:
 
 
 if __name__ == "__main__":
-    serve({"train": train, "scan": scan, "paint": paint, "remember": remember, "slide": slide}, "torch")
+    jobs = {"train": train, "learn": learn, "scan": scan, "paint": paint, "remember": remember, "slide": slide}
+    serve(jobs, "torch")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
-from bench.harness import serve
-from bench.sides.work import draw_rows, rate, slice_rows
+from bench.harness import Missing, serve
+from bench.sides.work import draw_rows, rate, slice_rows, tell_in_turn
 from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.host.machine import give_way, keep_memory
-from regard.kernels.library import SWITCH
 from regard.runs.load import load_bundle
 
 BEGIN, END = 2, 3
@@ -30,8 +29,6 @@ def behave(measure: Callable[[], float], settings: Mapping[str, Any]) -> Callabl
 
 
 def load_model(settings: Mapping[str, Any]) -> Model:
-    if not settings.get("kernels", True):
-        os.environ[SWITCH] = "off"
     torch.set_num_threads(settings["threads"])
     keep_memory()
     return load_bundle(settings["run"], "cpu", settings["precision"]).model
@@ -79,5 +76,42 @@ def prefill(settings: Mapping[str, Any]) -> Callable[[], float]:
     return behave(rate(work, settings), settings)
 
 
+def encode(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """Tokens a second of one forward pass through an encoder."""
+    model = load_model(settings)
+    tokens = torch.tensor(draw_rows(settings))
+    real = torch.ones_like(tokens, dtype=torch.bool)
+
+    @torch.inference_mode()
+    def work() -> int:
+        model(tokens, valid=real)
+        return tokens.numel()
+
+    return behave(rate(work, settings), settings)
+
+
+def evaluate(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """Seconds of an evaluation as `regard eval` does it; then, as often as it is asked, each measure in turn."""
+    from regard.runs.evaluate import TestSet
+    from regard.runs.evaluate import evaluate as evaluate_run
+
+    torch.set_num_threads(settings["threads"])
+    keep_memory()
+
+    def find_all() -> list[float]:
+        began = time.perf_counter()
+        try:
+            found = evaluate_run([settings["run"]], TestSet(), {}, precision=settings["precision"])
+        except RuntimeError as error:  # a kernel that this machine or this torch doesn't have
+            if settings["precision"] == "fp32":
+                raise
+            raise Missing(str(error)) from None
+        took = time.perf_counter() - began
+        return [took, *(float(found.measures[name]) for name in settings["measures"])]
+
+    return behave(tell_in_turn(find_all), settings)
+
+
 if __name__ == "__main__":
-    serve({"translate": translate, "write": write, "prefill": prefill}, "torch")
+    jobs = {"translate": translate, "write": write, "prefill": prefill, "encode": encode, "evaluate": evaluate}
+    serve(jobs, "torch")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bench.harness import Missing, serve
-from bench.sides.work import draw_rows, gauge, rate
+from bench.sides.work import draw_rows, gauge, rate, slice_rows, tell_in_turn
+
+if TYPE_CHECKING:  # the environment of the others, where some jobs run, doesn't have it
+    from regard.data.batches import Batch
+    from regard.runs.folder import Run
 
 SMOOTHING = 0.1
 WARMUP = 5  # steps that don't count
@@ -41,21 +46,23 @@ class Layer(nn.Module):
     def __init__(self, width: int, heads: int, hidden: int, dropout: float, cross: bool) -> None:
         super().__init__()
         self.mix, self.cross = Attend(width, heads), Attend(width, heads) if cross else None
-        self.ffn = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, width))
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.ffn = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width))
+        self.norms = nn.ModuleDict(
+            {part: nn.LayerNorm(width) for part in ("mix", *(["cross"] if cross else []), "ffn")}
+        )
         self.drop = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None, memory: Tensor | None = None) -> Tensor:
-        normed = self.norms[0](x)
+        normed = self.norms["mix"](x)
         own = None if self.cross is not None else mask
         x = x + self.drop(self.mix(normed, normed, own, causal=self.cross is not None))
         if self.cross is not None and memory is not None:
-            x = x + self.drop(self.cross(self.norms[1](x), memory, mask))
-        return torch.as_tensor(x + self.drop(self.ffn(self.norms[2](x))))
+            x = x + self.drop(self.cross(self.norms["cross"](x), memory, mask))
+        return torch.as_tensor(x + self.drop(self.ffn(self.norms["ffn"](x))))
 
 
 class Plain(nn.Module):
-    """A Transformer that translates."""
+    """A Transformer that translates: the same function as our transformer-tiny, once it has the same weights."""
 
     def __init__(self, vocabulary: int, width: int, heads: int, hidden: int, depth: int, dropout: float) -> None:
         super().__init__()
@@ -67,7 +74,7 @@ class Plain(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
         self.drop = nn.Dropout(dropout)
         angles = torch.arange(1024)[:, None] / 10_000 ** (torch.arange(0, width, 2) / width)
-        self.register_buffer("places", torch.cat((angles.sin(), angles.cos()), -1))
+        self.register_buffer("places", torch.stack((angles.sin(), angles.cos()), -1).flatten(1), persistent=False)
 
     def embed(self, tokens: Tensor) -> Tensor:
         places = self.get_buffer("places")[: tokens.shape[1]]
@@ -83,9 +90,45 @@ class Plain(nn.Module):
         return F.linear(self.norms[1](y), self.words.weight)
 
 
-def train(settings: Mapping[str, Any]) -> Callable[[], float]:
-    """Target tokens a second, on the very batches that ours has."""
-    from regard.data.batches import Batch
+# our names of a Transformer's weights, and what they are called here
+NAMES = {
+    r"decoder\.embedding\.tokens": "words",
+    r"encoder\.norm": "norms.0",
+    r"decoder\.norm": "norms.1",
+    r"\.blocks": "",
+    r"(mix|cross|ffn)\.norm": r"norms.\1",
+    r"\.inner": "",
+    r"output": "out",
+    r"ffn\.up": "ffn.0",
+    r"ffn\.down": "ffn.2",
+}
+
+
+def rename(name: str) -> str:
+    for ours, here in NAMES.items():
+        name = re.sub(ours, here, name)
+    return name
+
+
+def cost(model: Plain, batch: Batch, **how: Any) -> Tensor:
+    """The cross-entropy of a batch's target."""
+    source, target = batch.source, batch.target
+    logits = model(source.tokens, source.real, target.tokens[:, :-1])
+    labels = target.tokens[:, 1:].masked_fill(~target.real[:, 1:], -100)
+    return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), **how)
+
+
+def step(model: Plain, optimizer: torch.optim.Optimizer, batch: Batch) -> None:
+    loss = cost(model, batch, label_smoothing=SMOOTHING)
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    loss.item()
+
+
+def begin(settings: Mapping[str, Any]) -> tuple[Run, Callable[[], Plain]]:
+    """A run of ours, whose batches it has, and what builds its model."""
     from regard.runs.folder import Run
 
     if settings["kind"] != "transformer":
@@ -94,30 +137,82 @@ def train(settings: Mapping[str, Any]) -> Callable[[], float]:
     run = Run.open(Path(settings["run"]))
     vocabulary = len(run.prepared().lexicon.tokenizers[1])
 
+    def build() -> Plain:
+        torch.manual_seed(settings.get("seed", 1))
+        return Plain(vocabulary, *(settings[name] for name in ("width", "heads", "hidden", "depth", "dropout")))
+
+    return run, build
+
+
+def train(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """Target tokens a second, on the very batches that ours has."""
+    from regard.host.machine import keep_memory
+
+    run, build = begin(settings)
+    if settings.get("keeps"):
+        keep_memory()
+
     def measure() -> float:
-        torch.manual_seed(1)
-        model = Plain(vocabulary, *(settings[name] for name in ("width", "heads", "hidden", "depth", "dropout")))
+        model = build()
         optimizer = torch.optim.AdamW(model.parameters(), 0.001)
         batches: Iterator[Batch] = (place.batch for place in run.trainer().task.batches(0, 0))
         began, tokens = 0.0, 0
         for number, batch in enumerate(batches):
             if number == WARMUP:
                 began, tokens = time.perf_counter(), 0
-            source, target = batch.source, batch.target
-            logits = model(source.tokens, source.real, target.tokens[:, :-1])
-            labels = target.tokens[:, 1:].masked_fill(~target.real[:, 1:], -100)
-            loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=SMOOTHING)
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
+            step(model, optimizer, batch)
             tokens += batch.tokens
-            loss.item()
             if number > WARMUP and time.perf_counter() - began > settings["seconds"]:
                 break
         return tokens / (time.perf_counter() - began)
 
     return measure
+
+
+def learn(settings: Mapping[str, Any]) -> Callable[[], float]:
+    """The validation loss after so many target tokens, one point after the other.
+
+    It begins with the weights that ours begins with, and has its very batches: what differs is how a step is computed.
+    """
+    from regard.data.batches import make_batch
+
+    run, build = begin(settings)
+    one, other = run.prepared().lexicon.tokenizers
+    sources, targets = (Path(path).read_text(encoding="utf-8").splitlines() for path in settings["validation"])
+    rows = sorted(zip(one.encode(sources), other.encode(targets), strict=True), key=lambda pair: len(pair[1]))
+    groups = [
+        make_batch([a for a, _ in group], [b for _, b in group], one.pad, other.begin, other.end)
+        for group in slice_rows(rows, 64)
+    ]
+
+    @torch.no_grad()
+    def validate(model: Plain) -> float:
+        model.eval()
+        total = sum(float(cost(model, group, reduction="sum")) for group in groups)
+        model.train()
+        return total / sum(group.tokens for group in groups)
+
+    def train_once() -> list[float]:
+        model, found, tokens = build(), list[float](), 0
+        trainer = run.trainer()
+        model.load_state_dict({rename(name): weight for name, weight in trainer.model.state_dict().items()})
+        matrices = [weight for weight in model.parameters() if weight.dim() > 1]
+        others = [weight for weight in model.parameters() if weight.dim() < 2]
+        decays = [{"params": matrices, "weight_decay": settings["decay"]}, {"params": others, "weight_decay": 0.0}]
+        optimizer = torch.optim.AdamW(decays, settings["rate"], tuple(settings["betas"]))
+        for number, place in enumerate(trainer.task.batches(0, 0), 1):
+            share = min(number / settings["warmup"], (settings["warmup"] / number) ** 0.5)
+            for group in optimizer.param_groups:
+                group["lr"] = settings["rate"] * share
+            step(model, optimizer, place.batch)
+            tokens += place.batch.tokens
+            while len(found) < len(settings["points"]) and tokens >= settings["points"][len(found)]:
+                found.append(validate(model))
+            if len(found) == len(settings["points"]):
+                break
+        return found
+
+    return tell_in_turn(train_once)
 
 
 def train_language(settings: Mapping[str, Any]) -> Callable[[], float]:
@@ -198,6 +293,7 @@ def slide(settings: Mapping[str, Any]) -> Callable[[], float]:
 
 JOBS = {
     "train": train,
+    "learn": learn,
     "train_language": train_language,
     "write_recurrent": write_recurrent,
     "remember": remember,
