@@ -25,7 +25,7 @@ SMALL = 2**16  # products below which asking costs more than computing
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b, as `F.linear`: (…, inputs) to (…, outputs)."""
-    if find_kernel(x, weight, bias) is None:
+    if x.numel() * weight.shape[0] < SMALL or find_kernel(x, weight, bias) is None:
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled() and (
         x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
@@ -37,7 +37,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def matmul(x: Tensor, w: Tensor, out: Tensor | None = None, adds: bool = False) -> Tensor:
     """x w, (rows, inputs) by (inputs, outputs), without gradients; into `out`, or added to it."""
-    if find_kernel(x, w.T, None) is not None and (out is None or out.stride(1) == 1):
+    large = x.numel() * w.shape[1] >= SMALL
+    if large and find_kernel(x, w, None) is not None and (out is None or out.stride(1) == 1):
         return multiply(x, w, None, out, adds)
     if out is None:
         return torch.mm(x, w)
@@ -65,8 +66,6 @@ class Linear(torch.autograd.Function):
 
 def find_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Library | None:
     """The kernel, where it can multiply these and is the faster one; nobody may follow what torch computes."""
-    if weight.numel() < SMALL and x.numel() * weight.shape[0] < SMALL:
-        return None
     for part in (x, weight) if bias is None else (x, weight, bias):
         if part.dtype != torch.float32 or part.device.type != "cpu":
             return None

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.hint import suggest
@@ -35,6 +34,7 @@ from regard.core.product import PRECISIONS, PRODUCTS, Precision, describe_kernel
 from regard.errors import RegardError, SpecError, warn
 from regard.host.files import replace
 from regard.host.machine import describe_machine
+from regard.kernels.matrix import linear
 from regard.runs.resolve import CHOICE, is_run, split_noun
 
 TRIED: tuple[Precision, ...] = ("fp32", "fp16", "bf16", "int8")  # 4 bits change too much to be chosen unasked
@@ -185,7 +185,7 @@ def time_step(sample: Sequence[Tensor], counts: Mapping[Size, int], precision: P
 def prepare_product(weight: Tensor, x: Tensor, precision: Precision) -> Callable[[], object]:
     """What multiplies rows by a matrix, as a model does it."""
     if precision == "fp32":
-        return partial(F.linear, x.to(weight.dtype), weight)
+        return partial(linear, x.to(weight.dtype), weight)
     return partial(multiply, PRODUCTS[precision](weight), x, None)
 
 

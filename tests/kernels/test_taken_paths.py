@@ -82,18 +82,30 @@ def count_step(counted: Counted, model: Model) -> Counter[str]:
     return Counter({name: count // more for name, count in long.items() if count})
 
 
-def test_each_layer_looks_by_our_kernel_when_a_token_is_written(counted: Counted) -> None:
-    assert count_step(counted, make("gpt2", **SMALL))["regard_look"] == DEPTH
-    # a translator's layers look at what was written and at the source
-    assert count_step(counted, make("transformer-tiny", **SMALL, hidden=64))["regard_look"] == 2 * DEPTH
+@pytest.mark.parametrize("name", ["gpt2", "transformer-tiny"])
+def test_a_step_of_a_stack_is_one_call_when_a_token_is_written(counted: Counted, name: str) -> None:
+    found = count_step(counted, make(name, **SMALL, hidden=64))
+    assert found["regard_play"] == 1
+    assert found["regard_look"] == 0
 
 
-@pytest.mark.parametrize(("name", "looked_up"), [("gpt2", 1), ("mamba-130m", 0)])  # a table of positions
-def test_each_matrix_of_8_bits_is_multiplied_by_our_kernel(counted: Counted, name: str, looked_up: int) -> None:
+def test_each_layer_looks_by_our_kernel_where_a_step_is_not_written_down(counted: Counted) -> None:
+    model = make("gpt2", **SMALL)
+    assert model.decoder is not None
+    model.decoder.blocks[0].register_forward_hook(lambda *_: None)
+    found = count_step(counted, model)
+    assert found["regard_play"] == 0
+    assert found["regard_look"] == DEPTH
+
+
+@pytest.mark.parametrize(("name", "played"), [("gpt2", True), ("mamba-130m", False)])
+def test_each_matrix_of_8_bits_is_multiplied_by_our_kernel(counted: Counted, name: str, played: bool) -> None:
     settings: dict[str, Any] = {"width": 256, "depth": DEPTH, "vocabulary": 512}  # wide enough to be packed
     matrices = len(list(list_matrices(make(name, **settings))))
-    assert matrices > 2 * DEPTH + looked_up
-    assert count_step(counted, make(name, "int8", **settings))["regard_multiply"] == matrices - looked_up
+    assert matrices > 2 * DEPTH
+    found = count_step(counted, make(name, "int8", **settings))
+    assert found["regard_play"] == played
+    assert found["regard_multiply"] == (1 if played else matrices)  # the table of words alone, or each by itself
 
 
 def test_a_scan_and_its_gradient_are_one_call_each(counted: Counted) -> None:
