@@ -42,6 +42,7 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_look": (*(c_void_p,) * 8, c_float, c_int),
     "regard_scan": (*(c_void_p,) * 9, c_int),
     "regard_scan_back": (*(c_void_p,) * 14, c_int),
+    "regard_best": (*(c_void_p,) * 6, c_int),
 }
 GIVES: dict[str, type] = {"regard_level": c_int, "regard_packed_bytes": c_int64}
 
