@@ -59,8 +59,22 @@ class Slots(State):
 
     def map(self, fn: Move) -> Self:
         if isinstance(fn, Selection) and fn.takes_over and self._can_stay(fn):
-            return self if fn.same(self._count) else replace(self, moved=self._table()[fn.rows])
+            return self if fn.same(self._count) else replace(self, moved=self._turn(fn))
         return super(Slots, self.settle()).map(fn)
+
+    def move(self, chosen: Selection) -> Self:
+        if not self._can_stay(chosen):
+            return self.map(chosen)
+        if not chosen.same(self._count):
+            self.moved = self._turn(chosen)
+        return self
+
+    def _turn(self, chosen: Selection) -> Tensor:
+        """The table after a choice of rows; layers that had one table and have read as much have one again."""
+        table, held = self.moved, self.tensors[0]
+        key = (self.length, held.shape[0], held.shape[-2], None if table is None else id(table))
+        # the table is kept beside what becomes of it, or another might get its number
+        return chosen.once(key, lambda: (table, self._table().index_select(0, chosen.rows)))[1]
 
     def _can_stay(self, chosen: Selection) -> bool:
         """Whether rows can be chosen by a table alone: our kernel reads it, and there is a row for each to write to."""

@@ -8,14 +8,16 @@ is its counterpart: rows of several states in one. A state is advanced in place 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.core.lazy import lazy
 from regard.errors import InputError, NotJoinable, NotRewindable
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 Move = Callable[[Tensor], Tensor]
 S = TypeVar("S", bound="State")
+T = TypeVar("T")
 
 
 @dataclass
@@ -45,7 +48,24 @@ class State:
 
     def hand_on(self, rows: Tensor) -> Self:
         """As `select`, by somebody who won't touch this state again, so that its memory may serve as it stands."""
-        return self.map(Selection(rows, takes_over=True))
+        return self.move(Selection(rows, takes_over=True))
+
+    def move(self, chosen: Selection) -> Self:
+        """As `map`, in place: a model has many states, and they are moved at every step of a beam."""
+        if type(self).map is not State.map:  # it has a way of its own
+            return self.map(chosen)
+        held, names = vars(self), list_fields(type(self))
+        for name in [name for name in held if name not in names] if len(held) > len(names) else ():
+            del held[name]  # what was worked out before doesn't hold for other rows
+        for name in names:
+            value = held[name]
+            if isinstance(value, Tensor):
+                held[name] = chosen(value)
+            elif isinstance(value, State):
+                held[name] = value.move(chosen)
+            elif isinstance(value, tuple):
+                held[name] = tuple([_move_value(part, chosen) for part in value])
+        return self
 
     @staticmethod
     def join(states: Sequence[S]) -> S:
@@ -134,7 +154,7 @@ class State:
         return None
 
     def _items(self) -> Iterator[tuple[str, Any]]:
-        return ((item.name, getattr(self, item.name)) for item in fields(self))
+        return ((name, getattr(self, name)) for name in list_fields(type(self)))
 
     def _states(self) -> Iterator[State]:
         yield self
@@ -148,6 +168,18 @@ class State:
             for _, value in state._items():
                 parts = value if isinstance(value, tuple) else (value,)
                 yield from (part for part in parts if isinstance(part, Tensor))
+
+
+@cache
+def list_fields(kind: type[State]) -> tuple[str, ...]:
+    """What a kind of state consists of."""
+    return tuple(item.name for item in fields(kind))
+
+
+def _move_value(value: Any, chosen: Selection) -> Any:
+    if isinstance(value, State):
+        return value.move(chosen)
+    return _map_value(value, chosen)
 
 
 def _map_value(value: Any, fn: Move) -> Any:
@@ -209,15 +241,27 @@ class Selection:
         self.takes_over = takes_over  # whoever had the state before won't touch it again
         self._same: dict[int, bool] = {}
         self._groups: dict[tuple[int, int], tuple[Tensor | None, int]] = {}
+        self._made: dict[Hashable, Any] = {}
 
     def __call__(self, tensor: Tensor) -> Tensor:
         return tensor if self.same(tensor.shape[0]) else tensor.index_select(0, self.rows)
 
+    @lazy
+    def listed(self) -> list[int]:
+        """The rows as numbers: so few are soonest compared without a tensor."""
+        found: list[int] = self.rows.tolist()
+        return found
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Compute what all layers share only once."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]  # type: ignore[no-any-return]
+
     def same(self, count: int) -> bool:
         """Whether the rows stay as they are."""
         if count not in self._same:
-            rows = self.rows
-            self._same[count] = rows.shape[0] == count and bool((rows == torch.arange(count, device=rows.device)).all())
+            self._same[count] = self.listed == list(range(count))
         return self._same[count]
 
     def groups(self, owners: int, fan: int) -> tuple[Tensor | None, int]:
@@ -227,17 +271,16 @@ class Selection:
         return self._groups[owners, fan]
 
     def _regroup(self, owners: int, fan: int) -> tuple[Tensor | None, int]:
-        owner = self.rows // fan
-        count = owner.shape[0]
+        owner = [row // fan for row in self.listed]
+        count = len(owner)
         if count and count % owners == 0:
-            same = torch.arange(owners, device=owner.device).repeat_interleave(count // owners)
-            if bool((owner == same).all()):
-                return None, count // owners
-        if count % fan == 0:
-            table = owner.view(-1, fan)
-            if bool((table == table[:, :1]).all()):
-                return table[:, 0], fan
-        return owner, 1
+            each = count // owners
+            if owner == [at for at in range(owners) for _ in range(each)]:
+                return None, each
+        first = owner[::fan]
+        if count % fan == 0 and owner == [at for at in first for _ in range(fan)]:
+            return self.rows[::fan] // fan, fan
+        return self.rows // fan, 1
 
 
 @dataclass
@@ -259,6 +302,12 @@ class Shared(State):
             return replace(self, fan=fan, lengths=lengths)
         kept = tuple(tensor.index_select(0, index) for tensor in self.tensors)
         return replace(self, tensors=kept, fan=fan, lengths=lengths)
+
+    def move(self, chosen: Selection) -> Self:
+        index, fan = chosen.groups(self.tensors[0].shape[0], self.fan)
+        if index is not None or self.lengths is not None or fan != self.fan:
+            return self.map(chosen)
+        return self  # the hypotheses of each sentence have changed places, and that is nothing to it
 
     @classmethod
     def level(cls, states: Sequence[Self]) -> Sequence[Self]:

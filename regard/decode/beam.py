@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from regard.decode.best import Options
 from regard.decode.constraints import Duty, share_out
 
 
@@ -19,20 +20,14 @@ class Candidate(NamedTuple):
     token: int
 
 
-def best(totals: Tensor, tokens: Tensor, sentences: int, count: int) -> list[list[Candidate]]:
-    """For each sentence its best continuations, best first.
-
-    totals, tokens: (rows, options), the best of each row; the same number of rows for each sentence.
-    """
-    fan, options = totals.shape[0] // sentences, totals.shape[1]
-    sums, places = totals.view(sentences, -1).topk(min(count, fan * options))
-    words = tokens.view(sentences, -1).gather(1, places)
-    found = []
-    for sentence, row in enumerate(zip(sums.tolist(), places.tolist(), words.tolist(), strict=True)):
-        first = sentence * fan
-        triples = zip(*row, strict=True)
-        found.append([Candidate(v, first + at // options, word) for v, at, word in triples if v > -math.inf])
-    return found
+def join_options(sentences: Sequence[Sequence[Candidate]]) -> tuple[Options, list[Sequence[int]]]:
+    """Candidates of several sentences, as options, and the places of each sentence's."""
+    items, places = [item for found in sentences for item in found], list[Sequence[int]]()
+    first = 0
+    for found in sentences:
+        places.append(range(first, first + len(found)))
+        first += len(found)
+    return Options([item.total for item in items], [item.row for item in items], [item.token for item in items]), places
 
 
 def owing(

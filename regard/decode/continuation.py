@@ -109,9 +109,8 @@ class PromptBatch(Request):
         """A token for each row; a row goes when it has ended or is as long as it may be."""
         owners = turn.context.owners
         drawn = None if self.generators is None else [self.generators[row] for row in owners]
-        tokens = turn.draw(self.shapes, drawn)
-        for row, token in zip(owners, tokens.tolist(), strict=True):
+        choice = turn.draw(self.shapes, drawn)
+        for row, token in zip(owners, choice.tokens, strict=True):
             self.written[row].append(token)
         full = turn.written + 1 >= self.maximum
-        going = [] if full else [at for at, token in enumerate(tokens.tolist()) if token not in self.ends]
-        return Choice(going, tokens[going])
+        return choice.pick([] if full else [at for at, token in enumerate(choice.tokens) if token not in self.ends])

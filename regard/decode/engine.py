@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from regard.core.lazy import lazy
 from regard.core.probe import Probe, Record
 from regard.core.state import State
-from regard.decode.best import add_up, find_best
+from regard.decode.best import Options, add_up, list_best
 from regard.decode.filters import Context, Filter, explain
+from regard.decode.trail import Trail
 from regard.errors import RegardError
 
 
@@ -36,7 +37,8 @@ class Scorer(Protocol):
     @property
     def device(self) -> torch.device: ...
 
-    def start(self, rows: int, memory: Any = None) -> Any: ...
+    def start(self, rows: int, memory: Any = None, *, room: int = 0) -> Any:
+        """The state before the first token; `room`: positions to allocate ahead."""
 
     def step(self, tokens: Tensor, state: Any, *, probe: Probe | None = None) -> Tensor: ...
 
@@ -54,8 +56,14 @@ class Choice:
     """The rows that go on, each with the token that it writes; a row may go on several times, or not at all."""
 
     rows: list[int]
-    tokens: Tensor  # (chosen,)
+    tokens: list[int]
+    logs: list[float] | None = None  # the model's own log-probabilities of them, where they are known already
     afresh: bool = False  # the state is full, so the request will start anew from what it wrote
+
+    def pick(self, places: Sequence[int]) -> Choice:
+        """Some of them."""
+        rows, tokens = ([part[at] for at in places] for part in (self.rows, self.tokens))
+        return Choice(rows, tokens, None if self.logs is None else [self.logs[at] for at in places], self.afresh)
 
 
 @dataclass
@@ -63,13 +71,11 @@ class StepScores:
     """What a step of the model says of the next tokens."""
 
     logits: Tensor  # (rows, vocabulary)
-    norms: Tensor  # (rows, 1), what is subtracted to make them log-probabilities
     seen: Mapping[str, Tensor]  # by name, what the last tokens looked at: (rows, heads, 1, keys)
 
     def at(self, rows: slice | Tensor) -> StepScores:
         """Those of some rows."""
-        seen = {name: weights[rows] for name, weights in self.seen.items()}
-        return StepScores(self.logits[rows], self.norms[rows], seen)
+        return StepScores(self.logits[rows], {name: weights[rows] for name, weights in self.seen.items()})
 
 
 @dataclass
@@ -77,27 +83,33 @@ class Turn:
     """The scores of a request's next tokens, and how its rows came here."""
 
     logits: Tensor  # (rows, vocabulary)
-    norms: Tensor  # (rows, 1), what is subtracted to make them log-probabilities
     rules: Sequence[Filter]
     context: Context  # what was written so far, and for whom
-    logs: Tensor  # (rows, written), the model's own log-probabilities of that
+    trail: Trail  # the same, with the model's own log-probabilities
     held: int  # positions that the state holds
     seen: Mapping[str, Tensor] = field(default_factory=dict)  # what the last token looked at, by the names it watches
 
     @property
     def written(self) -> int:
-        return self.context.tokens.shape[1]
+        return self.trail.written
 
-    @cached_property
+    @lazy
+    def norms(self) -> Tensor:
+        """(rows, 1), what is subtracted from logits to make them log-probabilities."""
+        return add_up(self.logits)
+
+    @lazy
     def own(self) -> Tensor:
         """(rows, vocabulary), the model's own log-probabilities."""
         return self.logits - self.norms
 
-    def weigh(self, tokens: Tensor) -> Tensor:
-        """The model's own log-probability of one token of each row: (rows,)."""
-        return (self.logits.gather(1, tokens[:, None]) - self.norms)[:, 0]
+    def weigh(self, rows: Sequence[int], tokens: Sequence[int]) -> list[float]:
+        """The model's own log-probabilities of some rows' tokens."""
+        row, token = torch.tensor([rows, tokens], dtype=torch.long, device=self.logits.device)
+        weighed: list[float] = (self.logits[row, token] - self.norms[row, 0]).tolist()
+        return weighed
 
-    @cached_property
+    @lazy
     def scores(self) -> Tensor:
         """(rows, vocabulary), after the rules."""
         scores = self.own
@@ -105,45 +117,43 @@ class Turn:
             scores = rule(scores, self.context)
         return scores
 
-    @cached_property
+    @lazy
     def barred(self) -> list[int] | None:
         """The tokens that no row may write, where that is all that the rules say."""
         found = [rule.bar(self.context) for rule in self.rules]
         return None if None in found else sorted({token for tokens in found for token in tokens or ()})
 
-    def find_best(self, count: int) -> tuple[Tensor, Tensor]:
-        """The best tokens of each row, best first, and their scores: (rows, count) of each, or as many as there are."""
+    def list_best(self, sums: Tensor | None, sentences: int, count: int) -> Options:
+        """For each sentence the best ways to go on, by what its rows have come to, (rows,), and the next tokens."""
         barred = self.barred
-        if barred is None:
-            return find_best(self.scores, count)
-        # among so many more are as many that aren't ruled out
-        scores, tokens = find_best(self.logits, count + len(barred))
-        if barred:
-            out = torch.isin(tokens, torch.tensor(barred, device=tokens.device))
-            scores, places = scores.masked_fill(out, -math.inf).topk(min(count, tokens.shape[1]))
-            tokens = tokens.gather(1, places)
-        return scores - self.norms, tokens
+        if barred is not None:
+            return list_best(self.logits, sums, sentences, count, barred, normal=True)
+        # the rules say more, and what they make of the scores isn't the model's own
+        found = list_best(self.scores, sums, sentences, count)
+        return found._replace(logs=self.weigh(found.rows, found.tokens))
 
-    def draw(self, shapes: Sequence[Filter], generators: Sequence[torch.Generator] | None) -> Tensor:
+    @lazy
+    def likeliest(self) -> list[int]:
+        """What each row would write if there were no rules."""
+        return list_best(self.logits, None, len(self.logits), 1).tokens
+
+    def draw(self, shapes: Sequence[Filter], generators: Sequence[torch.Generator] | None) -> Choice:
         """A token for each row: from its own generator what the shapes leave, or without generators the best."""
+        rows = len(self.context.owners)
         if generators is None:
-            scores = self.logits
-            tokens = scores.argmax(-1)
-            if self.barred is None or not set(self.barred).isdisjoint(tokens.tolist()):
-                scores = self.scores
-                tokens = scores.argmax(-1)
+            found = self.list_best(None, rows, 1)
         else:
             scores = self.scores
             for shape in shapes:
                 scores = shape(scores, self.context)
             noise = torch.stack([torch.empty(scores.shape[1]).exponential_(generator=luck) for luck in generators])
-            scores = scores - noise.log().to(scores)  # Gumbel's way to draw from a softmax
-            tokens = scores.argmax(-1)
-        # what isn't a number is above nothing
-        allowed = (scores.gather(1, tokens[:, None]) - self.norms)[:, 0] > -math.inf
-        if not bool(allowed.all()):
-            raise self.explain(int(allowed.int().argmin()))
-        return tokens
+            # Gumbel's way to draw from a softmax
+            found = list_best(scores - noise.log().to(scores), None, rows, 1)
+            found = found._replace(logs=self.weigh(found.rows, found.tokens))
+        for row, total in enumerate(found.totals):
+            if not total > -math.inf:  # what isn't a number is above nothing
+                raise self.explain(row)
+        return Choice(found.rows, found.tokens, found.logs)
 
     def explain(self, row: int) -> RegardError:
         """Why a row has no token to go on with."""
@@ -166,9 +176,9 @@ class Request:
     def choose(self, turn: Turn) -> Choice:
         raise NotImplementedError
 
-    def make_context(self, tokens: Tensor, owners: list[int], logits: Tensor) -> Context:
+    def make_context(self, trail: Trail, owners: list[int], logits: Tensor) -> Context:
         """What the rules are told."""
-        return Context(tokens, owners)
+        return Context(trail, owners)
 
 
 @dataclass
@@ -177,21 +187,20 @@ class Seat:
 
     request: Request
     owners: list[int]
-    tokens: Tensor  # (rows, written)
-    logs: Tensor  # (rows, written)
+    trail: Trail
     held: int = 0  # positions that the state holds
     afresh: bool = True  # it has no state yet
 
     def ask(self, given: StepScores) -> list[int]:
         """Let the request choose by its rows' scores, and write that down; the rows whose state goes on."""
         request, logits = self.request, given.logits
-        context = request.make_context(self.tokens, self.owners, logits)
+        context = request.make_context(self.trail, self.owners, logits)
         seen = {name: given.seen[name] for name in request.watched}  # a neighbour may have asked for more
-        choice = request.choose(Turn(logits, given.norms, request.rules, context, self.logs, self.held, seen))
+        turn = Turn(logits, request.rules, context, self.trail, self.held, seen)
+        choice = request.choose(turn)
         self.owners, self.afresh = [self.owners[row] for row in choice.rows], choice.afresh
-        index = torch.tensor(choice.rows, dtype=torch.long, device=logits.device)
-        self.tokens = torch.cat((self.tokens[index], choice.tokens[:, None]), 1)
-        self.logs = torch.cat((self.logs[index], (logits[index, choice.tokens] - given.norms[index, 0])[:, None]), 1)
+        logs = turn.weigh(choice.rows, choice.tokens) if choice.logs is None else choice.logs
+        self.trail.write(choice.rows, choice.tokens, logs)
         return [] if choice.afresh else choice.rows
 
     def fail(self, error: RegardError) -> None:
@@ -211,9 +220,8 @@ class Engine:
 
     def admit(self, request: Request) -> None:
         """Take in a request; its first tokens come with the next step."""
-        rows = len(request.owners)
-        nothing = torch.zeros(rows, 0, device=self.scorer.device)
-        self.waiting.append(Seat(request, list(request.owners), nothing.long(), nothing))
+        trail = Trail(len(request.owners), self.scorer.device)
+        self.waiting.append(Seat(request, list(request.owners), trail))
 
     @property
     def busy(self) -> bool:
@@ -255,39 +263,43 @@ class Engine:
 
     def _advance(self, state: State, seats: Sequence[Seat]) -> list[State]:
         """Read the tokens that were chosen last, and let each request choose again."""
-        tokens = torch.cat([seat.tokens[:, -1] for seat in seats])
+        last = [token for seat in seats for token in seat.trail.last]
+        tokens = torch.tensor(last, device=self.scorer.device)
         scores = self._score(tokens, state, [name for seat in seats for name in seat.request.watched])
         first, kept = 0, list[int]()
         for seat in seats:
-            last = first + len(seat.owners)
+            end = first + len(seat.owners)
             seat.held += 1
+            given = scores if len(seats) == 1 else scores.at(slice(first, end))
             try:
-                kept += [first + row for row in seat.ask(scores.at(slice(first, last)))]
+                kept += [first + row for row in seat.ask(given)]
             except RegardError as error:
                 seat.fail(error)
-            first = last
-        return self._keep(state, kept)
+            first = end
+        return self._keep(state, kept, first)
 
     def _read(self, seat: Seat) -> list[State]:
         """Start a request: read what comes first, once for all the rows that share it, and let the request choose."""
-        start = seat.request.start(self.scorer, seat.tokens)
+        start = seat.request.start(self.scorer, seat.trail.tokens)
         scores = self._score(start.unread, start.state, seat.request.watched)
         given, seat.held = start.unread.shape
         fan = len(seat.owners) // given
         if fan > 1:
             scores = scores.at(torch.arange(given, device=self.scorer.device).repeat_interleave(fan))
-        return self._keep(start.state, [row // fan for row in seat.ask(scores)])
+        return self._keep(start.state, [row // fan for row in seat.ask(scores)], given)
 
     def _score(self, tokens: Tensor, state: State, watched: Sequence[str]) -> StepScores:
         """Read tokens, (rows,) or (rows, time), and score what may follow."""
         record = Record(*dict.fromkeys(watched)) if watched else None
         logits = self.scorer.step(tokens, state, probe=record).float()
         seen = {} if record is None else {name: record[name][:, :, -1:] for name in record}
-        return StepScores(logits, add_up(logits), seen)
+        return StepScores(logits, seen)
 
-    def _keep(self, state: State, rows: list[int]) -> list[State]:
-        """The rows of a state that go on, if any do."""
+    def _keep(self, state: State, rows: list[int], count: int) -> list[State]:
+        """The rows of a state that go on, if any do; it has `count`."""
         if not rows:
             self._bytes += state.nbytes
             return []
+        if rows == list(range(count)):
+            return [state]
         return [state.hand_on(torch.tensor(rows, device=self.scorer.device))]

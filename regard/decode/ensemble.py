@@ -66,11 +66,11 @@ class Ensemble:
     def encode(self, tokens: Tensor | Inputs, valid: Tensor | Padding | None = None) -> Memories:
         return Memories(tuple(model.encode(tokens, valid) for model in self.models))
 
-    def start(self, rows: int, memory: Any = None) -> Group:
+    def start(self, rows: int, memory: Any = None, *, room: int = 0) -> Group:
         """`memory`: what `encode` returned; None for models that need none."""
         parts = memory.parts if isinstance(memory, Memories) else (None,) * len(self.models)
         pairs = zip(self.models, parts, strict=True)
-        return Group(parts=tuple(model.start(rows, part) for model, part in pairs))
+        return Group(parts=tuple(model.start(rows, part, room=room) for model, part in pairs))
 
     def step(self, tokens: Tensor, state: Group, *, probe: Probe | None = None) -> Tensor:
         """Log-probabilities of the mean; a probe sees the first model."""

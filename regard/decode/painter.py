@@ -68,8 +68,8 @@ class Painting(Request):
         if turn.written + 1 == self.length:
             own = turn.own.gather(1, tokens[:, None])
             self.tokens = torch.cat((turn.context.tokens, tokens[:, None]), 1)
-            self.logs, rows = torch.cat((turn.logs, own), 1), []
-        return Choice(rows, tokens[rows])
+            self.logs, rows = torch.cat((turn.trail.logs, own), 1), []
+        return Choice(rows, tokens[rows].tolist())
 
     def _draw(self, own: Tensor, luck: Tensor) -> Tensor:
         """The level below which so much of the probability lies as luck says; without temperature, the likeliest."""

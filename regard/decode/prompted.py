@@ -52,11 +52,11 @@ class Prompted:
         shorter = Padding([length - 1 for length in known.lengths]).to(inputs.tokens.device)
         return Prompt(inputs.tokens[:, : shorter.time], shorter)
 
-    def start(self, rows: int, memory: Prompt | None = None) -> Progress:
+    def start(self, rows: int, memory: Prompt | None = None, *, room: int = 0) -> Progress:
         """The state after the sources, once for each of a sentence's rows."""
         assert memory is not None
         sentences = len(memory.tokens)
-        state = self.model.start(sentences, room=3 * memory.tokens.shape[1] + 20)
+        state = self.model.start(sentences, room=memory.tokens.shape[1] + room + 1)  # one more, for pads
         self.model.step(memory.tokens, state, valid=memory.valid)
         fan = torch.arange(sentences, device=self.device).repeat_interleave(rows // sentences)
         return state.select(fan)

@@ -19,14 +19,17 @@ from torch import Tensor
 
 from regard.core.probe import insist
 from regard.core.spec import Count, Positive, Rate, Size, Spec
-from regard.decode.beam import Candidate, best, in_groups, owing
+from regard.decode.beam import Candidate, in_groups, join_options, owing
+from regard.decode.best import Options
 from regard.decode.constraints import Duty
 from regard.decode.engine import Beginning, Choice, Engine, Request, Scorer, Turn
 from regard.decode.filters import Context, Demands, rules, shapes
 from regard.decode.filters.filter import FilterSpec
+from regard.decode.trail import Trail
 from regard.errors import InputError, SpecError
 
 MOST = 200  # tokens of a text that nothing else limits
+ROOM = 32  # positions to allocate ahead, where a text may become as long; many end before their limit
 
 
 class Search(Spec):
@@ -174,6 +177,7 @@ class BeamBatch(Request):
         attention: bool | str | Sequence[str],
     ) -> None:
         self.scorer, self.memory, self.begin, self.ends, self.settings = scorer, memory, begin, ends, settings
+        self.ending = frozenset(ends)
         self.counts_read, self.closing = demands.counts_read, demands.closing
         required = demands.required or [()] * sentences
         self.check(required)
@@ -189,7 +193,8 @@ class BeamBatch(Request):
         self.generators = [torch.Generator().manual_seed(settings.seed * 1_000_003 + n) for n in range(sentences)]
         self.finished: list[list[Hypothesis]] = [[] for _ in range(sentences)]
         self.sums = torch.zeros(len(owners), device=scorer.device)  # what the search has added up
-        self.duties = [Duty.of(required[owner]) for owner in owners]  # the words that each row still owes
+        duties = [Duty.of(required[owner]) for owner in owners]
+        self.duties = [] if all(duty.done for duty in duties) else duties  # what each row still owes; none: nobody does
         self.seen: dict[str, Tensor] = {}  # what the rows looked at so far: (rows, heads, written, keys)
 
     def check(self, required: Sequence[Sequence[Sequence[int]]]) -> None:
@@ -223,12 +228,13 @@ class BeamBatch(Request):
 
     def start(self, scorer: Scorer, written: Tensor) -> Beginning:
         rows = len(self.owners)
-        return Beginning(scorer.start(rows, self.memory), written.new_full((rows, 1), self.begin))
+        room = min(ROOM, max(self.limits, default=0) + 1)
+        return Beginning(scorer.start(rows, self.memory, room=room), written.new_full((rows, 1), self.begin))
 
-    def make_context(self, tokens: Tensor, owners: list[int], logits: Tensor) -> Context:
-        context = Context(tokens, owners, [row for row, duty in enumerate(self.duties) if not duty.done])
+    def make_context(self, trail: Trail, owners: list[int], logits: Tensor) -> Context:
+        context = Context(trail, owners, [row for row, duty in enumerate(self.duties) if not duty.done])
         if self.counts_read:
-            context.read = tokens.new_full((len(owners), 1), self.begin)
+            context.read = torch.full((len(owners), 1), self.begin, device=trail.device)
             context.logits = logits if self.settings.sample or self.settings.beam == 1 else None
         return context
 
@@ -237,81 +243,102 @@ class BeamBatch(Request):
         for name, weights in turn.seen.items():
             self.seen[name] = join_weights(self.seen.get(name), weights, name in self.scorer.alignments)
         choice = (self.draw if self.settings.sample else self.widen)(turn)
-        self.duties = [self.duties[row] for row in choice.rows]
-        if any(not duty.done for duty in self.duties):
-            self.duties = [duty.after(token) for duty, token in zip(self.duties, choice.tokens.tolist(), strict=True)]
+        if self.duties:
+            pairs = zip(choice.rows, choice.tokens, strict=True)
+            self.duties = [self.duties[row].after(token) for row, token in pairs]
         self.seen = {name: weights[choice.rows] for name, weights in self.seen.items()}
         return choice
 
     def draw(self, turn: Turn) -> Choice:
         """One token for each row at random; a sentence's luck doesn't depend on its neighbours."""
-        tokens = turn.draw(self.shapes, [self.generators[owner] for owner in turn.context.owners])
-        self.sums = self.sums + turn.weigh(tokens)
-        ended = torch.isin(tokens, tokens.new_tensor(self.ends))
-        for row in ended.nonzero()[:, 0].tolist():
-            self.keep(turn, row, int(tokens[row]), float(self.sums[row]))
-        self.sums = self.sums[~ended]
-        return Choice((~ended).nonzero()[:, 0].tolist(), tokens[~ended])
+        drawn = turn.draw(self.shapes, [self.generators[owner] for owner in turn.context.owners])
+        self.sums = self.sums + self.sums.new_tensor(drawn.logs)
+        options = Options(self.sums.tolist(), drawn.rows, drawn.tokens, drawn.logs)
+        going = list[int]()
+        for row, token in enumerate(drawn.tokens):
+            if token in self.ending:
+                self.keep(turn, options, row)
+            else:
+                going.append(row)
+        left = options.pick(going)
+        self.sums = self.sums[going]
+        return Choice(left.rows, left.tokens, left.logs)
 
     def widen(self, turn: Turn) -> Choice:
         """Set aside the continuations that end, and go on with the best of the others."""
-        chosen: list[Candidate] = []
         owners = turn.context.owners
-        options = self.options(turn)
-        opens = [self.set_aside(turn, found) for found in options]
-        sums = self.sums.view(len(options), -1)
-        for number, found in enumerate(opens):
-            first = number * sums.shape[1]
-            if not found and not self.finished[owners[first]]:
-                raise turn.explain(first + int(sums[number].argmax()))
-        fan = max((len(found) for found in opens), default=0)
-        for found in opens:
-            if found:
-                # a batch is a rectangle: a sentence with fewer rows repeats one, without hope
-                chosen += found + [found[-1]._replace(total=-math.inf)] * (fan - len(found))
-        self.sums = self.sums.new_tensor([item.total for item in chosen])
-        tokens = turn.context.tokens.new_tensor([item.token for item in chosen])
-        return Choice([item.row for item in chosen], tokens)
+        options, sentences = self.options(turn)
+        opens = [self.set_aside(turn, options, places) for places in sentences]
+        size = len(owners) // len(opens)
+        for first, going in zip(range(0, len(owners), size), opens, strict=True):
+            if not going and not self.finished[owners[first]]:
+                raise turn.explain(first + int(self.sums[first : first + size].argmax()))
+        fan = max(len(going) for going in opens)
+        places, hopeless = list[int](), list[int]()
+        for going in opens:
+            places += going
+            # a batch is a rectangle: a sentence with fewer rows repeats one, without hope
+            for _ in range(fan - len(going) if going else 0):
+                hopeless.append(len(places))
+                places.append(going[-1])
+        chosen = options.pick(places)
+        for at in hopeless:
+            chosen.totals[at] = -math.inf
+        self.sums = self.sums.new_tensor(chosen.totals)
+        return Choice(chosen.rows, chosen.tokens, chosen.logs)
 
-    def options(self, turn: Turn) -> list[list[Candidate]]:
-        """Each sentence's continuations that are worth a look."""
+    def options(self, turn: Turn) -> tuple[Options, list[Sequence[int]]]:
+        """The continuations that are worth a look, and the places of each sentence's, best first."""
         settings, rows = self.settings, len(turn.context.owners)
         sentences = len(set(turn.context.owners))
         fan = rows // sentences
-        firsts, sums = range(0, rows, fan), self.sums[:, None]
+        firsts = range(0, rows, fan)
         if settings.groups > 1:
-            totals = sums + turn.scores
+            totals = self.sums[:, None] + turn.scores
             sizes = (settings.beam, settings.groups, settings.diversity, self.ends)
-            return [in_groups(totals[at : at + fan], at, *sizes) for at in firsts]
+            return join_options([in_groups(totals[at : at + fan], at, *sizes) for at in firsts])
         # as many for each end as for the beam, so that ends don't crowd out those who go on
-        count = (1 + len(self.ends)) * settings.beam
-        scores, tokens = turn.find_best(count)
-        found = best(sums + scores, tokens, sentences, count)
-        for sentence, at in enumerate(firsts):
+        options = turn.list_best(self.sums, sentences, (1 + len(self.ends)) * settings.beam)
+        places = options.split(sentences)
+        if all(duty.done for duty in self.duties):
+            return options, places
+        found = []
+        for at, mine in zip(firsts, places, strict=True):
+            held = [Candidate(options.totals[n], options.rows[n], options.tokens[n]) for n in mine]
             duties = self.duties[at : at + fan]
             if any(not duty.done for duty in duties):
-                totals = sums[at : at + fan] + turn.scores[at : at + fan]
-                found[sentence] = owing(totals, at, found[sentence], duties, settings.beam, self.ends)
-        return found
+                totals = self.sums[at : at + fan, None] + turn.scores[at : at + fan]
+                held = owing(totals, at, held, duties, settings.beam, self.ends)
+            found.append(held)
+        return join_options(found)
 
-    def set_aside(self, turn: Turn, found: list[Candidate]) -> list[Candidate]:
+    def set_aside(self, turn: Turn, options: Options, places: Sequence[int]) -> Sequence[int]:
         """Finish what ends within the beam; what goes on, or nothing when it can't become better any more."""
-        for rank, item in enumerate(found):
-            if item.token in self.ends and (rank < self.settings.beam or self.settings.groups > 1):
-                self.keep(turn, item.row, item.token, item.total)
-        going = [item for item in found if item.token not in self.ends][: self.settings.beam]
-        if all(item.total == -math.inf for item in going):
-            return []
-        owner = turn.context.owners[going[0].row]
-        return [] if self.is_settled(owner, max(item.total for item in going), turn.written + 1) else going
+        beam, tokens, ending = self.settings.beam, options.tokens, self.ending
+        if not places:
+            return places
+        if ending.isdisjoint(tokens[places[0] : places[-1] + 1]):
+            going = places[:beam]
+        else:
+            for rank, at in enumerate(places):
+                if tokens[at] in ending and (rank < beam or self.settings.groups > 1):
+                    self.keep(turn, options, at)
+            going = [at for at in places if tokens[at] not in ending][:beam]
+        most = max([options.totals[at] for at in going], default=-math.inf)
+        if most == -math.inf or self.is_settled(turn.context.owners[options.rows[going[0]]], most, turn.written + 1):
+            return ()
+        return going
 
-    def keep(self, turn: Turn, row: int, token: int, total: float) -> None:
-        """A finished hypothesis, with its score."""
+    def keep(self, turn: Turn, options: Options, at: int) -> None:
+        """A finished hypothesis, with its score: one of the options."""
+        row, token, total = options.rows[at], options.tokens[at], options.totals[at]
         owner = turn.context.owners[row]
-        tokens = [*turn.context.tokens[row].tolist(), token]
-        logs = [*turn.logs[row].tolist(), float(turn.logits[row, token] - turn.norms[row, 0])]
+        [log] = turn.weigh([row], [token]) if options.logs is None else [options.logs[at]]
+        tokens, logs = turn.trail.trace(row)
+        tokens.append(token)
+        logs.append(log)
         # at the limit nothing but the end is left: it is a cut unless the model wanted to end there too
-        cut = len(tokens) > self.limits[owner] and int(turn.logits[row].argmax()) not in self.ends
+        cut = len(tokens) > self.limits[owner] and turn.likeliest[row] not in self.ending
         fixed = self.scorer.alignments  # a source's keys stay, whoever looked at them
         weights = {name: seen[row] if name in fixed else trim_keys(seen[row]) for name, seen in self.seen.items()}
         over = [weights[name].mean(0) for name in fixed if name in weights]
@@ -323,13 +350,16 @@ class BeamBatch(Request):
         if self.settings.coverage and seen is not None:
             looked = seen.sum(0)
             score += self.settings.coverage * float(looked[looked > 0].clamp(max=1.0).log().sum())
-        self.finished[owner].append(Hypothesis(tokens, logs, score, seen, weights, self.duties[row].done, cut))
+        met = not self.duties or self.duties[row].done
+        self.finished[owner].append(Hypothesis(tokens, logs, score, seen, weights, met, cut))
 
     def is_settled(self, sentence: int, total: float, length: int) -> bool:
         """Whether no live hypothesis can enter the best: a sum only falls, and the norm is largest at full length."""
         settings = self.settings
-        scores = sorted((item.score for item in self.finished[sentence] if item.met), reverse=True)
         wanted = settings.best if settings.until == "sure" else settings.beam
+        if len(self.finished[sentence]) < wanted:
+            return False
+        scores = sorted((item.score for item in self.finished[sentence] if item.met), reverse=True)
         if len(scores) < wanted or settings.until == "full":
             return len(scores) >= wanted
         norm = settings.norm(self.limits[sentence] + 1 if settings.until == "sure" else length)

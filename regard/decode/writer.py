@@ -27,6 +27,7 @@ from regard.decode.generation import Generation
 from regard.decode.pipeline import Pipeline, refuse_target
 from regard.decode.reading import Reading, Strip
 from regard.decode.search import MOST, Search
+from regard.decode.trail import Trail
 from regard.errors import InputError
 
 Reason = Literal["end", "stop", "maximum", "context"]
@@ -152,25 +153,25 @@ class Stream(Request):
         whole = torch.cat((prompt.expand(len(written), -1), written), 1)
         return Beginning(network.start(len(written), room=context), whole[:, -max(1, context // 2) :])
 
-    def make_context(self, tokens: Tensor, owners: list[int], logits: Tensor) -> Context:
+    def make_context(self, trail: Trail, owners: list[int], logits: Tensor) -> Context:
         if not self.writer.foreign:
-            return Context(tokens, owners)
+            return Context(trail, owners)
         # penalties count the prompt, as in transformers
-        read = torch.tensor([self.prompt], device=tokens.device).expand(len(owners), -1)
-        return Context(tokens, owners, read=read, logits=logits)
+        read = torch.tensor([self.prompt], device=trail.device).expand(len(owners), -1)
+        return Context(trail, owners, read=read, logits=logits)
 
     def choose(self, turn: Turn) -> Choice:
         """A token for each row; a row whose text is at its end goes."""
         rows, context = turn.context.owners, self.writer.context
-        tokens = turn.draw(self.shapes, None if self.generators is None else [self.generators[row] for row in rows])
-        logs = turn.weigh(tokens)
+        choice = turn.draw(self.shapes, None if self.generators is None else [self.generators[row] for row in rows])
         written = turn.written + 1
         self.pieces = {
             row: self._told(row, token, log, written)
-            for row, token, log in zip(rows, tokens.tolist(), logs.tolist(), strict=True)
+            for row, token, log in zip(rows, choice.tokens, choice.logs or (), strict=True)
         }
-        going = [at for at, row in enumerate(rows) if self.pieces[row].reason is None]
-        return Choice(going, tokens[going], afresh=context is not None and turn.held >= context)
+        going = choice.pick([at for at, row in enumerate(rows) if self.pieces[row].reason is None])
+        going.afresh = context is not None and turn.held >= context
+        return going
 
     def _told(self, row: int, token: int, log: float, written: int) -> Piece:
         strand, context = self.strands[row], self.writer.context

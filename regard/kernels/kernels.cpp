@@ -1,5 +1,6 @@
-// What torch's own kernels leave on the table: few rows multiplied by packed weights and few queries that look at many
-// keys, when a model writes token by token; and Mamba's selective scan, which torch has no kernel for.
+// What torch's own kernels leave on the table: few rows multiplied by packed weights, few queries that look at many keys
+// and the best of many words, when a model writes token by token; and Mamba's selective scan, which torch has no kernel
+// for.
 //
 // Plain C functions over plain arrays: no header but the compiler's, so it is built in seconds, by any C++17 compiler
 // on x86-64. Each function has a path for AVX-512 with VNNI and one for AVX2, chosen when it runs. Threads are
@@ -7,6 +8,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -1101,6 +1103,58 @@ void look_back(const Call& call, const Remembered& state, const float* query, fl
 // Where a part of the channels begins: parts are whole blocks of LANES.
 int64_t begin_part(int64_t inner, int64_t parts, int64_t part) { return inner / LANES * part / parts * LANES; }
 
+// ---- the best of each row: a short list is kept, and what isn't above the last of it is passed over
+
+bool is_above(float one, float other) { return one > other || (std::isnan(one) && !std::isnan(other)); }
+
+// The largest numbers so far, largest first; equal ones in the order in which they came.
+struct Best {
+  float* values;
+  int64_t* places;
+  int64_t room, held;
+  const int64_t* barred;
+  int64_t bars;
+
+  float least() const { return values[room - 1]; }
+
+  void offer(float value, int64_t place) {
+    if (held == room && !is_above(value, least())) return;
+    for (int64_t bar = 0; bar < bars; ++bar)
+      if (barred[bar] == place) return;
+    if (held < room) ++held;
+    int64_t at = held - 1;
+    for (; at && is_above(value, values[at - 1]); --at) {
+      values[at] = values[at - 1];
+      places[at] = places[at - 1];
+    }
+    values[at] = value;
+    places[at] = place;
+  }
+};
+
+AVX512 void find_avx512(const float* x, int64_t count, Best& best) {
+  int64_t i = 0;
+  for (; i < count && best.held < best.room; ++i) best.offer(x[i], i);
+  for (; i < count; i += 16) {
+    const __mmask16 there = count - i >= 16 ? 0xffff : (1u << (count - i)) - 1;
+    const __m512 v = _mm512_maskz_loadu_ps(there, x + i);
+    // not less or equal: what is no number counts as above all
+    unsigned above = _mm512_mask_cmp_ps_mask(there, v, _mm512_set1_ps(best.least()), _CMP_NLE_UQ);
+    for (; above; above &= above - 1) best.offer(x[i + __builtin_ctz(above)], i + __builtin_ctz(above));
+  }
+}
+
+AVX2 void find_avx2(const float* x, int64_t count, Best& best) {
+  int64_t i = 0;
+  for (; i < count && best.held < best.room; ++i) best.offer(x[i], i);
+  for (; i + 8 <= count; i += 8) {
+    const __m256 v = _mm256_loadu_ps(x + i);
+    unsigned above = _mm256_movemask_ps(_mm256_cmp_ps(v, _mm256_set1_ps(best.least()), _CMP_NLE_UQ));
+    for (; above; above &= above - 1) best.offer(x[i + __builtin_ctz(above)], i + __builtin_ctz(above));
+  }
+  for (; i < count; ++i) best.offer(x[i], i);
+}
+
 }  // namespace
 
 extern "C" {
@@ -1244,6 +1298,48 @@ void regard_scan_back(const float* u, const float* delta, const float* B, const 
                          grad_A + row * states * inner, carried + row * states * inner, borders + row * kept};
     (level == WITH_VNNI ? return_avx512 : return_avx2)(all, grad, begin_part(inner, parts, part),
                                                       begin_part(inner, parts, part + 1));
+  }
+}
+
+// The best continuations of each group of rows, best first: those with the largest sum + x, or with the largest
+// sum + (x - log Σ e^x) if `normal`. Of equal ones the lower row comes first, and within a row the lower place.
+// `sizes`: groups, rows of each, words, from one row of x to the next, how many are wanted, how many words are barred,
+// and `normal`. values: (2, groups, wanted), the sums and what was added last; numbers: (2, groups, wanted), the rows
+// and the words. Where there are fewer, the sum is -inf. Without `sums`, all are 0.
+void regard_best(const float* x, const float* sums, const int64_t* barred, float* values, int64_t* numbers,
+                 const int64_t* sizes, int level) {
+  const int64_t groups = sizes[0], fan = sizes[1], words = sizes[2], step = sizes[3], wanted = sizes[4];
+  const int64_t rows = groups * fan;
+  std::vector<float> scores(rows * wanted);
+  std::vector<int64_t> places(rows * wanted), held(rows);
+#pragma omp parallel for schedule(static) if (rows * words * 8 > ALONE)
+  for (int64_t row = 0; row < rows; ++row) {
+    Best best{scores.data() + row * wanted, places.data() + row * wanted, wanted, 0, barred, sizes[5]};
+    (level == WITH_VNNI ? find_avx512 : find_avx2)(x + row * step, words, best);
+    held[row] = best.held;
+    if (!sizes[6]) continue;
+    const float total = (level == WITH_VNNI ? total_avx512 : total_avx2)(x + row * step, words);
+    for (int64_t at = 0; at < best.held; ++at) best.values[at] -= total;
+  }
+  std::vector<int64_t> next(fan);
+  for (int64_t group = 0; group < groups; ++group) {
+    std::fill(next.begin(), next.end(), 0);
+    for (int64_t at = 0; at < wanted; ++at) {
+      int64_t chosen = -1;
+      float most = -INFINITY, last = -INFINITY;
+      for (int64_t one = 0; one < fan; ++one) {
+        const int64_t row = group * fan + one;
+        if (next[one] == held[row]) continue;
+        const float score = scores[row * wanted + next[one]], sum = sums ? sums[row] + score : score;
+        if (chosen >= 0 && !is_above(sum, most)) continue;
+        chosen = one, most = sum, last = score;
+      }
+      const int64_t row = group * fan + (chosen < 0 ? 0 : chosen), out = group * wanted + at;
+      values[out] = most;
+      values[groups * wanted + out] = last;
+      numbers[out] = row;
+      numbers[groups * wanted + out] = chosen < 0 ? 0 : places[row * wanted + next[chosen]++];
+    }
   }
 }
 

@@ -286,8 +286,8 @@ def test_finished_sentences_leave_the_batch() -> None:
             self.model, self.rows = model, []  # type: ignore[var-annotated]
             self.alignments, self.device, self.names = model.alignments, model.device, model.names
 
-        def start(self, rows: int, memory: Any = None) -> Any:
-            return self.model.start(rows, memory)
+        def start(self, rows: int, memory: Any = None, *, room: int = 0) -> Any:
+            return self.model.start(rows, memory, room=room)
 
         def step(self, tokens: torch.Tensor, state: Any, *, probe: Any = None) -> torch.Tensor:
             self.rows.append(len(tokens))

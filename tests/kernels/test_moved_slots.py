@@ -73,6 +73,21 @@ def test_handing_on_copies_nothing_and_selecting_does() -> None:
 
 
 @torch.no_grad()
+def test_layers_that_moved_alike_share_a_table_and_others_do_not() -> None:
+    model = make_decoder()
+    state = model.start(4, room=8)
+    for token in (1, 2, 3):
+        model.step(torch.full((4,), token), state)
+        state = state.hand_on(torch.tensor([2, 2, 0, 1]))
+    first, second = list_slots(state)
+    assert first.moved is not None and first.moved is second.moved
+    second.length -= 1  # as if it had read less: what it writes next isn't the other's
+    state = state.hand_on(torch.tensor([1, 0, 3, 2]))
+    first, second = list_slots(state)
+    assert first.moved is not second.moved
+
+
+@torch.no_grad()
 def test_most_rows_gone_their_memory_goes_too() -> None:
     model = make_decoder()
     state = model.start(8)

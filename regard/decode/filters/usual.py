@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
+from regard.core.lazy import lazy
 from regard.data.tokenizer import Tokenizer
+from regard.decode.trail import Trail
 from regard.errors import RegardError, SpecError
 
 if TYPE_CHECKING:
@@ -42,11 +44,21 @@ class Demands:
 class Context:
     """What was written so far, and for which sentence."""
 
-    tokens: Tensor  # (rows, written)
+    trail: Trail | Tensor  # (rows, written), put together where it must be
     owners: list[int]  # the sentence that each row belongs to
     owing: Sequence[int] = ()  # rows that have yet to write a required word
     read: Tensor | None = None  # (rows, read), what came before, where it counts
     logits: Tensor | None = None  # (rows, vocabulary), the model's scores before they became probabilities
+
+    @property
+    def written(self) -> int:
+        """How many tokens each row has written."""
+        return self.trail.written if isinstance(self.trail, Trail) else self.trail.shape[1]
+
+    @lazy
+    def tokens(self) -> Tensor:
+        """(rows, written); whoever must only know how many asks for `written`."""
+        return self.trail.tokens if isinstance(self.trail, Trail) else self.trail
 
     @property
     def whole(self) -> Tensor:
@@ -167,7 +179,7 @@ class NotFirst(Barring):
     remedy = "another model"
 
     def bar(self, context: Context) -> Sequence[int]:
-        return self.tokens if context.tokens.shape[1] == self.place else ()
+        return self.tokens if context.written == self.place else ()
 
 
 @dataclass
@@ -179,14 +191,14 @@ class Opening(Filter):
     remedy = "another model"
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
-        if context.tokens.shape[1]:
+        if context.written:
             return scores
         kept = torch.full_like(scores, -math.inf)
         kept[:, self.token] = 0.0
         return kept
 
     def bar(self, context: Context) -> Sequence[int] | None:
-        return () if context.tokens.shape[1] else None
+        return () if context.written else None
 
 
 @dataclass
@@ -211,8 +223,7 @@ class Owed(Filter):
         return None if self.find_rows(context) else ()
 
     def find_rows(self, context: Context) -> list[int]:
-        written = context.tokens.shape[1]
-        return [row for row in context.owing if written < self.lengths[context.owners[row]]]
+        return [row for row in context.owing if context.written < self.lengths[context.owners[row]]]
 
 
 @dataclass
@@ -225,7 +236,7 @@ class Minimum(Barring):
     remedy = "a smaller minimum"
 
     def bar(self, context: Context) -> Sequence[int]:
-        return self.ends if context.tokens.shape[1] < self.length else ()
+        return self.ends if context.written < self.length else ()
 
 
 @dataclass
@@ -242,8 +253,12 @@ class Maximum(Filter):
         rows = self.find_rows(context)
         if not rows:
             return scores
-        scores = scores.clone()
-        scores[rows] = only(scores[rows], context.tokens.new_full((len(rows),), self.end))
+        ends = torch.full((len(rows),), self.end, device=scores.device)
+        if len(rows) == len(scores):
+            scores = only(scores, ends)
+        else:
+            scores = scores.clone()
+            scores[rows] = only(scores[rows], ends)
         if self.free:
             scores[rows, self.end] = 0.0
         return scores
@@ -252,7 +267,9 @@ class Maximum(Filter):
         return None if self.find_rows(context) else ()
 
     def find_rows(self, context: Context) -> list[int]:
-        written = context.tokens.shape[1]
+        written = context.written
+        if written < min(self.lengths, default=0):  # so it is at most steps, and a batch has many rows
+            return []
         return [row for row, owner in enumerate(context.owners) if written >= self.lengths[owner]]
 
 
@@ -265,7 +282,7 @@ class Prefix(Filter):
     remedy = "another prefix"
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
-        rows, written = self.find_rows(context), context.tokens.shape[1]
+        rows, written = self.find_rows(context), context.written
         if not rows:
             return scores
         forced = torch.tensor([self.prefixes[context.owners[row]][written] for row in rows], device=scores.device)
@@ -277,14 +294,14 @@ class Prefix(Filter):
         return None if self.find_rows(context) else ()
 
     def find_rows(self, context: Context) -> list[int]:
-        written = context.tokens.shape[1]
+        written = context.written
         return [row for row, owner in enumerate(context.owners) if written < len(self.prefixes[owner])]
 
 
 def only(scores: Tensor, tokens: Tensor) -> Tensor:
     """All but one token of each row ruled out."""
     kept = torch.full_like(scores, -math.inf)
-    return kept.scatter(1, tokens[:, None], scores.gather(1, tokens[:, None]))
+    return kept.scatter_(1, tokens[:, None], scores.gather(1, tokens[:, None]))
 
 
 def rules(settings: Search, demands: Demands, limits: Sequence[int], ends: Sequence[int]) -> list[Filter]:
@@ -341,8 +358,7 @@ def explain(own: Tensor, rules: Sequence[Filter], context: Context) -> RegardErr
             guilty.append(rule)
         scores = left
     asked = " and ".join(rule.asks.format(**vars(rule)) or type(rule).__name__ for rule in guilty)
-    written = context.tokens.shape[1]
     return SpecError(
-        f"no token is left to write after {written} tokens: {asked} exclude all {own.shape[-1]}",
+        f"no token is left to write after {context.written} tokens: {asked} exclude all {own.shape[-1]}",
         ", or ".join(rule.remedy or "another search" for rule in guilty),
     )
