@@ -270,12 +270,13 @@ struct Matrix {
 
 // Four sums over a register each.
 AVX512 inline __m128 add_four(__m512 a, __m512 b, __m512 c, __m512 d) {
-  const __m256 a2 = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
-  const __m256 b2 = _mm256_add_ps(_mm512_castps512_ps256(b), _mm512_extractf32x8_ps(b, 1));
-  const __m256 c2 = _mm256_add_ps(_mm512_castps512_ps256(c), _mm512_extractf32x8_ps(c, 1));
-  const __m256 d2 = _mm256_add_ps(_mm512_castps512_ps256(d), _mm512_extractf32x8_ps(d, 1));
-  const __m256 all = _mm256_hadd_ps(_mm256_hadd_ps(a2, b2), _mm256_hadd_ps(c2, d2));
-  return _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+  const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+  const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+  const __m512d low = _mm512_unpacklo_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+  const __m512d high = _mm512_unpackhi_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+  const __m512 all = _mm512_add_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high));  // a, b, c, d, in each quarter
+  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+  return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
 }
 
 // ROWS rows by four outputs, whose weights are read as they are: y (+)= x wᵀ + bias, from `inputs` numbers of each.
@@ -289,17 +290,24 @@ AVX512 void dot_avx512(const float* x, int64_t step, const float* w, int64_t pit
     for (int o = 0; o < 4; ++o) sum[r][o] = _mm512_setzero_ps();
   const float* near[4];  // an output that isn't there repeats the last, and isn't stored
   for (int64_t o = 0; o < 4; ++o) near[o] = w + (o < outputs ? o : outputs - 1) * pitch;
-  for (int64_t k = 0; k < inputs; k += 16) {
-    const __mmask16 there = inputs - k >= 16 ? 0xffff : (1u << (inputs - k)) - 1;
+  int64_t k = 0;
+  for (; k + 16 <= inputs; k += 16) {
     __m512 v[4];
 #pragma GCC unroll 4
-    for (int o = 0; o < 4; ++o) v[o] = _mm512_maskz_loadu_ps(there, near[o] + k);
+    for (int o = 0; o < 4; ++o) v[o] = _mm512_loadu_ps(near[o] + k);
 #pragma GCC unroll 8
     for (int r = 0; r < ROWS; ++r) {
-      const __m512 n = _mm512_maskz_loadu_ps(there, x + r * step + k);
+      const __m512 n = _mm512_loadu_ps(x + r * step + k);
 #pragma GCC unroll 4
       for (int o = 0; o < 4; ++o) sum[r][o] = _mm512_fmadd_ps(n, v[o], sum[r][o]);
     }
+  }
+  if (k < inputs) {
+    const __mmask16 there = (1u << (inputs - k)) - 1;
+    for (int r = 0; r < ROWS; ++r)
+      for (int o = 0; o < 4; ++o)
+        sum[r][o] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(there, x + r * step + k),
+                                    _mm512_maskz_loadu_ps(there, near[o] + k), sum[r][o]);
   }
   const __mmask8 kept = outputs >= 4 ? 0xf : (1u << outputs) - 1;
   const __m128 more = bias ? _mm_maskz_loadu_ps(kept, bias) : _mm_setzero_ps();
