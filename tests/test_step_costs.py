@@ -84,11 +84,11 @@ def make(name: str, **settings: Any) -> Model:
 
 # a model, how it is searched, operations and calls for each token
 WRITING = [
-    ("transformer-tiny", {"width": 32, "depth": 2, "heads": 4, "vocabulary": 40}, {}, 84, 446),
-    ("transformer-tiny", {"width": 32, "depth": 2, "heads": 4, "vocabulary": 40}, {"beam": 4}, 88, 518),
-    ("luong-feed", {"width": 32, "depth": 1, "vocabulary": 40}, {"beam": 4}, 58, 363),
-    ("gpt2", {"width": 32, "depth": 2, "heads": 4, "vocabulary": 40}, {}, 59, 320),
-    ("mamba-130m", {"width": 32, "depth": 2, "vocabulary": 40}, {}, 103, 222),
+    ("transformer-tiny", {"width": 32, "depth": 2, "heads": 4, "vocabulary": 40}, {}, 71, 292),
+    ("transformer-tiny", {"width": 32, "depth": 2, "heads": 4, "vocabulary": 40}, {"beam": 4}, 84, 383),
+    ("luong-feed", {"width": 32, "depth": 1, "vocabulary": 40}, {"beam": 4}, 55, 217),
+    ("gpt2", {"width": 32, "depth": 2, "heads": 4, "vocabulary": 40}, {}, 45, 219),
+    ("mamba-130m", {"width": 32, "depth": 2, "vocabulary": 40}, {}, 89, 143),
 ]
 
 
