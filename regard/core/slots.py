@@ -21,7 +21,8 @@ from torch import Tensor
 
 from regard.core.lazy import lazy
 from regard.core.mask import Mask
-from regard.core.state import Move, Selection, State
+from regard.core.selection import Selection
+from regard.core.state import Move, State
 from regard.kernels.library import REGISTER, ready
 
 DIMENSIONS = 4  # of tensors that a table can be kept for: (rows, heads, slots, size)

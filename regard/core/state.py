@@ -8,7 +8,7 @@ is its counterpart: rows of several states in one. A state is advanced in place 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.core.lazy import lazy
+from regard.core.selection import Selection
 from regard.errors import InputError, NotJoinable, NotRewindable
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Move = Callable[[Tensor], Tensor]
 S = TypeVar("S", bound="State")
-T = TypeVar("T")
 
 
 @dataclass
@@ -54,7 +53,7 @@ class State:
         """As `map`, in place: a model has many states, and they are moved at every step of a beam."""
         if type(self).map is not State.map:  # it has a way of its own
             return self.map(chosen)
-        held, names = vars(self), list_fields(type(self))
+        held, names = vars(self), list_fields(type(self))  # type: ignore[arg-type]  # a class can be hashed
         for name in [name for name in held if name not in names] if len(held) > len(names) else ():
             del held[name]  # what was worked out before doesn't hold for other rows
         for name in names:
@@ -154,7 +153,7 @@ class State:
         return None
 
     def _items(self) -> Iterator[tuple[str, Any]]:
-        return ((name, getattr(self, name)) for name in list_fields(type(self)))
+        return ((name, getattr(self, name)) for name in list_fields(type(self)))  # type: ignore[arg-type]
 
     def _states(self) -> Iterator[State]:
         yield self
@@ -231,56 +230,6 @@ def _describe(value: Any) -> str:
     if isinstance(value, State):
         return type(value).__name__
     return f"{len(value)} parts" if isinstance(value, tuple) else repr(value)
-
-
-class Selection:
-    """Rows to keep, as a function on batch-first tensors that copies nothing when nothing moves."""
-
-    def __init__(self, rows: Tensor, takes_over: bool = False) -> None:
-        self.rows = rows
-        self.takes_over = takes_over  # whoever had the state before won't touch it again
-        self._same: dict[int, bool] = {}
-        self._groups: dict[tuple[int, int], tuple[Tensor | None, int]] = {}
-        self._made: dict[Hashable, Any] = {}
-
-    def __call__(self, tensor: Tensor) -> Tensor:
-        return tensor if self.same(tensor.shape[0]) else tensor.index_select(0, self.rows)
-
-    @lazy
-    def listed(self) -> list[int]:
-        """The rows as numbers: so few are soonest compared without a tensor."""
-        found: list[int] = self.rows.tolist()
-        return found
-
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Compute what all layers share only once."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]  # type: ignore[no-any-return]
-
-    def same(self, count: int) -> bool:
-        """Whether the rows stay as they are."""
-        if count not in self._same:
-            self._same[count] = self.listed == list(range(count))
-        return self._same[count]
-
-    def groups(self, owners: int, fan: int) -> tuple[Tensor | None, int]:
-        """Which owners to keep when each serves `fan` rows (None: all, unmoved), and how many rows each serves then."""
-        if (owners, fan) not in self._groups:
-            self._groups[owners, fan] = self._regroup(owners, fan)
-        return self._groups[owners, fan]
-
-    def _regroup(self, owners: int, fan: int) -> tuple[Tensor | None, int]:
-        owner = [row // fan for row in self.listed]
-        count = len(owner)
-        if count and count % owners == 0:
-            each = count // owners
-            if owner == [at for at in range(owners) for _ in range(each)]:
-                return None, each
-        first = owner[::fan]
-        if count % fan == 0 and owner == [at for at in first for _ in range(fan)]:
-            return self.rows[::fan] // fan, fan
-        return self.rows // fan, 1
 
 
 @dataclass

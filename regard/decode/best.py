@@ -73,6 +73,9 @@ def list_best(
         tokens = tokens.gather(1, places)
     logs = values - add_up(scores) if normal else values
     totals = logs if sums is None else sums[:, None] + logs
+    if fan == 1:
+        tokens, rows = tokens.flatten(), torch.arange(sentences).repeat_interleave(totals.shape[1])
+        return Options(totals.flatten().tolist(), rows.tolist(), tokens.tolist(), logs.flatten().tolist())
     options = totals.shape[1]
     found, places = find_best(totals.reshape(sentences, -1), count)
     firsts = torch.arange(0, scores.shape[0], fan, device=places.device)[:, None]
@@ -117,9 +120,10 @@ def find_best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
         return scores.gather(1, places), places
     # with one more, a tie at the border is seen; topk itself says nothing of the order of equal ones
     values, places = find_topmost(scores, min(count + 1, words))
-    ties = ((values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -math.inf)).any(1)
+    falls = values[:, :-1] - values[:, 1:]  # 0 where two are equal; what is ruled out, -inf, may stand in any order
     values, places = values[:, :count], places[:, :count]
-    if bool(ties.any()):
+    if not bool(falls.all()):
+        ties = (falls == 0).any(1)
         places[ties] = scores[ties].sort(dim=1, descending=True, stable=True).indices[:, :count]
     return values, places
 

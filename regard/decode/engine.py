@@ -212,7 +212,7 @@ class Engine:
     """The rows of all requests, in one state."""
 
     def __init__(self, scorer: Scorer) -> None:
-        self.scorer = scorer
+        self.scorer, self.device = scorer, scorer.device  # a model looks for it, which takes time
         self.state: State | None = None
         self.seats: list[Seat] = []  # in the order of their rows in the state
         self.waiting: list[Seat] = []  # those whose state is to be started
@@ -220,7 +220,7 @@ class Engine:
 
     def admit(self, request: Request) -> None:
         """Take in a request; its first tokens come with the next step."""
-        trail = Trail(len(request.owners), self.scorer.device)
+        trail = Trail(len(request.owners), self.device)
         self.waiting.append(Seat(request, list(request.owners), trail))
 
     @property
@@ -264,7 +264,7 @@ class Engine:
     def _advance(self, state: State, seats: Sequence[Seat]) -> list[State]:
         """Read the tokens that were chosen last, and let each request choose again."""
         last = [token for seat in seats for token in seat.trail.last]
-        tokens = torch.tensor(last, device=self.scorer.device)
+        tokens = torch.tensor(last, device=self.device)
         scores = self._score(tokens, state, [name for seat in seats for name in seat.request.watched])
         first, kept = 0, list[int]()
         for seat in seats:
@@ -285,7 +285,7 @@ class Engine:
         given, seat.held = start.unread.shape
         fan = len(seat.owners) // given
         if fan > 1:
-            scores = scores.at(torch.arange(given, device=self.scorer.device).repeat_interleave(fan))
+            scores = scores.at(torch.arange(given, device=self.device).repeat_interleave(fan))
         return self._keep(start.state, [row // fan for row in seat.ask(scores)], given)
 
     def _score(self, tokens: Tensor, state: State, watched: Sequence[str]) -> StepScores:
@@ -302,4 +302,4 @@ class Engine:
             return []
         if rows == list(range(count)):
             return [state]
-        return [state.hand_on(torch.tensor(rows, device=self.scorer.device))]
+        return [state.hand_on(torch.tensor(rows, device=self.device))]

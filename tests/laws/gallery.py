@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from regard.core.mask import average
 from regard.core.mixer import Mixer
+from regard.core.selection import Selection
 from regard.core.slots import Slots
-from regard.core.state import Move, Selection, State
+from regard.core.state import Move, State
 from regard.core.view import View
 
 
