@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.kernels.matrix import linear
+from regard.core.matrix import linear
 
 
 class Dense(nn.Linear):

@@ -6,8 +6,7 @@ nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Never, Self
 
@@ -119,10 +118,9 @@ class Model(Usable):
             memory = memory.serve(rows)
         elif self.encoder is not None:
             raise InputError("this model translates from a memory", "start(rows, encode(source))")
-        dtype = self.dtype
-        view = View(Mask(rows, 0, device=self.device), memory, self.watcher, room=room, dtype=dtype)
+        view = View(Mask(rows, 0, device=self.device), memory, self.watcher, room=room, dtype=self.dtype)
         head = self.head.start(rows, view) if isinstance(self.head, StatefulHead) else None
-        return Progress(blocks=stack.start(rows, view), memory=memory, head=head, dtype=dtype)
+        return Progress(blocks=stack.start(rows, view), memory=memory, head=head, dtype=view.dtype)
 
     def step(
         self,
@@ -219,19 +217,6 @@ class Model(Usable):
         parts = [*self.mixers, *([] if self.head is None else [self.head])]
         return tuple(f"{part.path}.weights" for part in parts if part.recalls)
 
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Without dropout and without gradients for a while; each part is then as it was before."""
-        training = [module for module in self.modules() if module.training]
-        for module in training:
-            module.training = False
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            for module in training:
-                module.training = True
-
     def reset(self) -> None:
         """Start all weights anew, as the spec's scheme and the parts say."""
         with torch.no_grad():
@@ -281,8 +266,7 @@ class Model(Usable):
             past_names = frozenset[str]() if state is None else self._early
             inputs.probe.begin(Sight(self._sights, mask, state is None, past_names))
         probe = join_probes(inputs.probe, self.watcher)
-        dtype = self.dtype if state is None else state.dtype
-        return View(mask, memory, probe, inputs.extras, edges=inputs.edges, dtype=dtype)
+        return View(mask, memory, probe, inputs.extras, edges=inputs.edges, dtype=(state or self).dtype)
 
     def _recall(self, memory: Memory | Inputs | None, rows: int) -> Memory | None:
         """What the rows of a call look at, read by the encoder now if it wasn't before."""

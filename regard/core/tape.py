@@ -37,7 +37,7 @@ class NotWritable(Exception):
     """A part can't be written down; its stack goes on with `forward`."""
 
 
-class Call(Structure):
+class KernelCall(Structure):
     """One call of a kernel, as it reads it."""
 
     _fields_ = (
@@ -174,17 +174,17 @@ class Recording:
         self.places, self.room = share_registers(tape, (first, *(register for register, _ in self.given)), last)
         self.lines = tape.lines  # they hold the weights that the calls point to
         self.looks = [line.kind for line in tape.lines if line.kind in (LOOK, RECALL)]
-        self.calls = (Call * len(tape.lines))(*(self._address(line) for line in tape.lines))
+        self.calls = (KernelCall * len(tape.lines))(*(self._address(line) for line in tape.lines))
         self.hooks = [
             hooked for part in parts for hooked in (part._forward_hooks, part._forward_pre_hooks)
         ]  # read anew at each step: somebody may hook a module later
         self.key = sign(parts)
 
     @staticmethod
-    def _address(line: Line) -> Call:
+    def _address(line: Line) -> KernelCall:
         pointers = [None if weight is None else weight.data_ptr() for weight in line.weights]
         start, key, value = (*line.reads, *(line.reads[-1],) * 2)[:3]
-        return Call(
+        return KernelCall(
             *(line.kind, start, key, value, line.writes, line.inputs, line.outputs, line.what),
             *(*pointers, None, None, None, None)[:4],
             line.number,

@@ -5,9 +5,12 @@ They are asked through the package's surface, and only when somebody calls, so t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import torch
 from torch import Tensor
 
 from regard.core.inputs import Inputs
@@ -44,6 +47,19 @@ class Usable(Visible):
         import regard
 
         return regard.export(cast("Model", self), place, to, precision)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Without dropout and without gradients for a while; each part is then as it was before."""
+        training = [module for module in self.modules() if module.training]
+        for module in training:
+            module.training = False
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            for module in training:
+                module.training = True
 
     def generate(self, tokens: Tensor | Inputs, **settings: Any) -> list[list[int]]:
         """Go on from each row of tokens, or translate it: `generate(tokens, max_tokens=20, sample=True, seed=1)`."""

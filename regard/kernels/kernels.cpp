@@ -468,6 +468,17 @@ AVX512 void pack_panel(Matrix w, int64_t inputs, int64_t outputs, float* to) {
   }
 }
 
+// A tile of rows that don't stand one behind the other, as [inputs][tall].
+AVX512 void pack_rows(const float* from, Matrix x, int64_t tall, int64_t inputs, float* to) {
+  const __mmask8 there = (1u << tall) - 1;
+  if (x.row == 1)
+    for (int64_t j = 0; j < inputs; ++j)
+      _mm256_mask_storeu_ps(to + j * tall, there, _mm256_maskz_loadu_ps(there, from + j * x.column));
+  else
+    for (int64_t j = 0; j < inputs; ++j)
+      for (int64_t r = 0; r < tall; ++r) to[j * tall + r] = from[r * x.row + j * x.column];
+}
+
 // y (+)= x w + bias for many rows: (rows, inputs) by (inputs, outputs), each with steps of its own.
 void multiply_many(Matrix x, Matrix w, const float* bias, bool adds, int64_t rows, int64_t inputs, int64_t outputs,
                    float* y, int64_t stride) {
@@ -500,9 +511,7 @@ void multiply_many(Matrix x, Matrix w, const float* bias, bool adds, int64_t row
             const int64_t tall = first + begin_tile(count, tiles, tile + 1) - row;
             const float* from = x.numbers + row * x.row + k * x.column;
             float* const kept = near.data() + (row - first) * deep;
-            if (turned && held != strip)
-              for (int64_t j = 0; j < deep; ++j)
-                for (int64_t r = 0; r < tall; ++r) kept[j * tall + r] = from[r * x.row + j * x.column];
+            if (turned && held != strip) pack_rows(from, x, tall, deep, kept);
             SWEEPS[tall - 1](turned ? kept : from, turned ? 1 : x.row, turned ? tall : 1, packed + panel * PANEL * deep,
                              deep, bias ? bias + o : nullptr, adds || k > 0,
                              outputs - o < PANEL ? outputs - o : PANEL, y + row * stride + o, stride);

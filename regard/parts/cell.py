@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from regard.core.dropout import dropout
+from regard.core.matrix import linear
 from regard.core.mixer import Part
 from regard.core.packed import PackedGates
 from regard.core.view import View
 from regard.errors import InputError
-from regard.kernels.matrix import linear
 from regard.parts.repeated import Repeated
 
 Kind = Literal["rnn", "relu", "lstm", "gru"]

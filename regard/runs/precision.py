@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.hint import suggest
+from regard.core.matrix import linear
 from regard.core.packed import (
     PackedShare,
     find_precision,
@@ -34,7 +35,6 @@ from regard.core.product import PRECISIONS, PRODUCTS, Precision, describe_kernel
 from regard.errors import RegardError, SpecError, warn
 from regard.host.files import replace
 from regard.host.machine import describe_machine
-from regard.kernels.matrix import linear
 from regard.runs.resolve import CHOICE, is_run, split_noun
 
 TRIED: tuple[Precision, ...] = ("fp32", "fp16", "bf16", "int8")  # 4 bits change too much to be chosen unasked

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.factors import Factors, Scored
-from regard.kernels.matrix import matmul
+from regard.core.matrix import matmul
 
 ROWS = 1024  # scored at once
 LOG2 = math.log2(math.e)  # 2^x is cheaper than e^x

@@ -57,7 +57,7 @@ BARE = {
 CALLS = {
     "core/dense.py": "here they are",
     "core/factors.py": "the scores of a loss that was given vectors and words as tensors",
-    "kernels/matrix.py": "products by the faster of two kernels",
+    "core/matrix.py": "products by the faster of two kernels",
     "core/packed.py": "a packed matrix that is multiplied whole, for a choice",
     "core/product.py": "products with packed weights",
     "parts/cell.py": "a fused cell's weights, in the open when somebody watches",

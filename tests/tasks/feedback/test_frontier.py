@@ -17,7 +17,7 @@ from regard.tasks.preference import PreferenceTaskSpec
 from tests.tasks.enumerable import find_divergence, lay_out, list_sequences, score_sequences, tilt
 
 VOCABULARY, LENGTH, END = 5, 3, 1  # 85 sequences
-BETA, STEPS = 0.5, 500
+BETA, STEPS = 0.5, 800
 
 
 def start(kind: str) -> Model:

@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.core import matrix
 from regard.core.dense import Dense
-from regard.kernels import matrix
+from regard.core.matrix import linear, matmul, multiply, multiply_rows
 from regard.kernels.library import load
-from regard.kernels.matrix import linear, matmul, multiply, multiply_rows
 
 SIZES = [(1, 16, 64), (1, 1, 1), (5, 33, 70), (6, 512, 4), (49, 513, 65), (97, 40, 2100), (200, 1030, 3), (300, 64, 66)]
 
@@ -102,6 +102,6 @@ def test_who_follows_torch_sees_torch_s_own() -> None:
     x = torch.randn(8, 64)
     with torch.autocast("cpu", torch.bfloat16):
         assert dense(x).dtype == torch.bfloat16
-    each = torch.func.vmap(dense)(x)  # type: ignore[attr-defined]
+    each = torch.func.vmap(dense)(x)
     torch.testing.assert_close(each, dense(x))
     assert dense.double()(x.double()).dtype == torch.float64

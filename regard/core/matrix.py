@@ -25,7 +25,8 @@ SMALL = 2**16  # products below which asking costs more than computing
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b, as `F.linear`: (…, inputs) to (…, outputs)."""
-    if x.numel() * weight.shape[0] < SMALL or find_kernel(x, weight, bias) is None:
+    # sizes aren't known while a graph is drawn
+    if torch.compiler.is_compiling() or x.numel() * weight.shape[0] < SMALL or find_kernel(x, weight, bias) is None:
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled() and (
         x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
@@ -69,7 +70,7 @@ def find_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Library | Non
     for part in (x, weight) if bias is None else (x, weight, bias):
         if part.dtype != torch.float32 or part.device.type != "cpu":
             return None
-    if torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling() or _get_current_dispatch_mode() is not None:
+    if torch.is_autocast_enabled("cpu") or _get_current_dispatch_mode() is not None:
         return None
     if not x.numel() or torch._C._functorch.maybe_current_level() is not None:
         return None
