@@ -14,9 +14,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from regard.kernels.library import Library, load
+from regard.kernels.library import Library, load, unfollowed
 
 STEPS = c_int64 * 5
 FEW = 192  # rows up to which weights are read as they are; packing them pays for more
@@ -59,20 +58,20 @@ class Linear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         rows, slopes = x.reshape(-1, x.shape[-1]), slope.reshape(-1, slope.shape[-1])
         # where somebody wants gradients of these gradients, they are torch's
-        product = torch.mm if torch.is_grad_enabled() else matmul
+        product = torch.mm if torch.is_grad_enabled() else multiply
         to_x = product(slopes, weight).view_as(x) if ctx.needs_input_grad[0] else None
         to_weight = product(slopes.T, rows) if ctx.needs_input_grad[1] else None
         return to_x, to_weight, slopes.sum(0) if ctx.needs_input_grad[2] else None
 
 
 def find_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Library | None:
-    """The kernel, where it can multiply these and is the faster one; nobody may follow what torch computes."""
-    for part in (x, weight) if bias is None else (x, weight, bias):
-        if part.dtype != torch.float32 or part.device.type != "cpu":
-            return None
-    if torch.is_autocast_enabled("cpu") or _get_current_dispatch_mode() is not None:
+    """The kernel, where it can multiply these and is the faster one."""
+    single = torch.float32
+    if x.dtype != single or weight.dtype != single or not (x.is_cpu and weight.is_cpu):
         return None
-    if not x.numel() or torch._C._functorch.maybe_current_level() is not None:
+    if bias is not None and (bias.dtype != single or not bias.is_cpu):
+        return None
+    if not x.numel() or torch.is_autocast_enabled("cpu") or unfollowed() is None:
         return None
     return find_faster()
 
@@ -110,7 +109,7 @@ def multiply_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return found
 
 
-def multiply(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None = None, adds: bool = False) -> Tensor:
+def multiply(x: Tensor, w: Tensor, bias: Tensor | None = None, out: Tensor | None = None, adds: bool = False) -> Tensor:
     """x w + b: (rows, inputs) by (inputs, outputs), each of any steps; into `out`, or added to it."""
     library = find_faster()
     assert library is not None

@@ -77,10 +77,12 @@ class Stack(Part):
     def forward(self, inputs: Tensor, view: View, state: Group | None = None) -> Tensor:
         self._share_positions(view)
         x = view.see(self.path, "embedded", self.embedding(inputs, view))
-        if state is not None and self._may_play(x, view):
-            assert self.recording is not None
+        if state is not None and (recording := self._find_recording(x, view)) is not None:
+            if recording.whole:
+                return recording.run(x, view)
             held = [part for group in state.parts if isinstance(group, Group) for part in group.parts if part]
-            return self.recording.play(x, held, view)
+            if len(held) == recording.looks:
+                return recording.step(x, held, view)
         states = state.parts if state is not None else (None,) * len(self.blocks)
         layers = [x]
         for block, part in zip(self.blocks, states, strict=True):
@@ -95,21 +97,26 @@ class Stack(Part):
             x = self.blend(layers)
         return view.see(self.path, "features", x if self.norm is None else self.norm(x))
 
-    def _may_play(self, x: Tensor, view: View) -> bool:
-        """Whether a step can be played from its recording: one position of each row, and nobody looks into it."""
-        recording, mask = self.recording, view.mask
-        if recording is None or self.training or mask.time != 1 or not mask.uniform or view.probe is not None:
-            return False
-        if x.dtype != torch.float32 or torch.is_autocast_enabled("cpu") or view.edges is not None:
-            return False
-        return ready() is not None and not recording.hooked
+    def _find_recording(self, x: Tensor, view: View) -> Recording | None:
+        """The recording, where it can be played: a step, or whole sequences, and nobody looks into it."""
+        mask = view.mask
+        if self.training or view.probe is not None or view.edges is not None or mask.documents is not None:
+            return None
+        if x.dtype != torch.float32 or torch.is_autocast_enabled("cpu") or ready() is None:
+            return None
+        if isinstance(mask.past, int) and mask.past == 0:
+            self._record()
+        recording = self.recording
+        if recording is None or recording.hooked:
+            return None
+        return recording if recording.whole or (mask.time == 1 and mask.uniform) else None
 
-    def record(self) -> None:
-        """Write down a step, unless it is written as it stands."""
+    def _record(self) -> None:
+        """Write down what the blocks do, unless it is written as they stand; each first call of a sequence asks."""
         inner = [*self.blocks, *([] if self.norm is None else [self.norm])]
         parts = [module for part in inner for module in part.modules()]
         if self.recording is None or self.recording.key != sign(parts):
-            self.recording = None if self.bias or self.blend or self.training else record(parts, self._write)
+            self.recording = None if self.bias or self.blend else record(parts, self._write)
 
     def _write(self, tape: Tape) -> tuple[int, int]:
         first = x = tape.take(self.width)
@@ -148,8 +155,6 @@ class Stack(Part):
 
     def start(self, rows: int, view: View) -> Group:
         view.grid = self.embedding.grid  # type: ignore[assignment]
-        if ready() is not None:
-            self.record()
         return Group(parts=tuple(block.start(rows, view) for block in self.layers()))
 
     def layers(self) -> list[Block]:

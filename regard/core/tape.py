@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 
+from regard.core.activation import NUMBERS
 from regard.core.dense import Dense
 from regard.core.mask import Mask
 from regard.core.packed import PackedDense
@@ -26,8 +27,7 @@ from regard.core.view import View
 from regard.kernels.library import REGISTER, Library, load
 
 # as the kernels number them
-CENTRE, ROOT, SINGLE, BYTES, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL = range(10)
-ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "silu", "tanh")
+CENTRE, ROOT, SINGLE, BYTES, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL, AROUND = range(11)
 
 
 Giver = Callable[[View], Tensor]  # (1 or rows, …): what a step needs beside its vectors
@@ -111,9 +111,9 @@ class Tape:
 
     def activate(self, name: str, x: int) -> int:
         """An activation, in place."""
-        if name not in ACTIVATIONS:
+        if name not in NUMBERS:
             raise NotWritable(name)
-        return self._add(Line(ACTIVATE, (x,), x, self.widths[x], what=ACTIVATIONS.index(name)))
+        return self._add(Line(ACTIVATE, (x,), x, self.widths[x], what=NUMBERS[name]))
 
     def add(self, x: int, y: int) -> int:
         """x + y, where y stands."""
@@ -132,6 +132,10 @@ class Tape:
     def look(self, query: int, size: int, scale: float, key: int, value: int) -> int:
         """What queries see of the past, once this position is a part of it; `size`: of a head."""
         return self._look(LOOK, (query, key, value), size, scale, self.widths[key])
+
+    def look_around(self, query: int, size: int, scale: float, key: int, value: int) -> int:
+        """What queries see where all positions of a whole sequence see each other."""
+        return self._look(AROUND, (query, key, value), size, scale, self.widths[key])
 
     def recall(self, query: int, size: int, scale: float, width: int) -> int:
         """What queries see of a memory, whose keys have so many channels."""
@@ -173,7 +177,8 @@ class Recording:
         self.given = list(tape.given.values())
         self.places, self.room = share_registers(tape, (first, *(register for register, _ in self.given)), last)
         self.lines = tape.lines  # they hold the weights that the calls point to
-        self.looks = [line.kind for line in tape.lines if line.kind in (LOOK, RECALL)]
+        self.whole = any(line.kind == AROUND for line in tape.lines)  # it is for sequences, and not for steps
+        self.looks = sum(line.kind in (LOOK, RECALL, AROUND) for line in tape.lines)
         self.calls = (KernelCall * len(tape.lines))(*(self._address(line) for line in tape.lines))
         self.hooks = [
             hooked for part in parts for hooked in (part._forward_hooks, part._forward_pre_hooks)
@@ -195,26 +200,38 @@ class Recording:
         """Whether somebody wants to know what single modules compute."""
         return any(self.hooks) or bool(hooks._global_forward_hooks) or bool(hooks._global_forward_pre_hooks)
 
-    def play(self, x: Tensor, states: Sequence[State], view: View) -> Tensor:
+    def step(self, x: Tensor, states: Sequence[State], view: View) -> Tensor:
         """One position more of each row, (rows, 1, width); the states have moved on then."""
-        mask, rows = view.mask, view.mask.rows
-        seen = list[int]()
+        mask, seen = view.mask, list[int]()
         for state in states:
             seen += point_at_slots(state, mask) if isinstance(state, Slots) else point_at_memory(state, view.memory)
             state.advance(mask)
+        return self.play(x, seen, view)
+
+    def run(self, x: Tensor, view: View) -> Tensor:
+        """Whole sequences, (rows, time, width), whose positions see each other."""
+        valid = view.mask.valid
+        allowed = (0, 0, 0) if valid is None else (valid.data_ptr(), *valid.stride())
+        return self.play(x, [*(0,) * 8, view.mask.time, *(0,) * 3, *allowed, 1] * self.looks, view)
+
+    def play(self, x: Tensor, seen: Sequence[int], view: View) -> Tensor:
+        """All calls, for each position; `seen`: what their looks look at."""
+        rows = x.shape[0] * x.shape[1]
         room = torch.empty(rows * self.room)
-        room[: x.numel()] = x.view(-1)  # the first register
+        room[: x.numel()] = x.reshape(-1)  # the first register
         for register, give in self.given:
-            numbers = give(view).flatten(1)
-            start, width = self.places[register] * rows, numbers.shape[1]
-            room[start : start + rows * width].view(rows, width)[:] = numbers
+            numbers = give(view)  # (1 or rows, …, time, width)
+            width = numbers.shape[-1]
+            start = self.places[register] * rows
+            spread = numbers.reshape(-1, numbers.shape[-2], width).expand(*x.shape[:2], width)
+            room[start : start + rows * width].view(*x.shape[:2], width)[:] = spread
         words = (c_int64 * len(seen))(*seen)
         self.library.functions.regard_play(
             *(addressof(self.calls), len(self.calls), addressof(words), addressof(self.places)),
             *(room.data_ptr(), rows, self.library.level),
         )
         start = self.places[self.last] * rows
-        return room[start : start + rows * self.width].view(rows, 1, self.width)
+        return room[start : start + rows * self.width].view(*x.shape[:2], self.width)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
         """A copy of a model has weights of its own, and so writes them down anew."""

@@ -260,6 +260,8 @@ void multiply_rounded(const Rounded& from, int64_t rows, const Bytes& w, int64_t
 constexpr int64_t TALL = 6;      // rows of a tile
 constexpr int64_t STRIP = 48;    // rows whose numbers stay near while panels are read
 constexpr int64_t DEEP = 512;    // inputs that are multiplied before sums are stored
+constexpr int64_t SOME = 24;     // rows from which on it pays to turn weights round
+constexpr int64_t NEAR = 256;    // inputs of a panel that is turned round at once: 64 KB
 constexpr int64_t WIDE = 2048;   // outputs whose packed weights are held at once
 
 // A matrix of any steps: element (i, j) stands at i · row + j · column.
@@ -356,8 +358,8 @@ constexpr Dot DOTS_AVX2[] = {dot_avx2<1>, dot_avx2<2>};
 // Rows in tiles of like height: `tile` of so many, from where to where.
 inline int64_t begin_tile(int64_t rows, int64_t tiles, int64_t tile) { return rows * tile / tiles; }
 
-// y = x wᵀ + bias for few rows: weights aren't packed, since each is used only a few times.
-void multiply_few(const float* x, int64_t rows, int64_t inputs, const float* w, const float* bias, int64_t outputs,
+// y = x wᵀ + bias for very few rows: weights are read as they are, since each is used only a few times.
+void multiply_dots(const float* x, int64_t rows, int64_t inputs, const float* w, const float* bias, int64_t outputs,
                   float* y, int level) {
   const Dot* dots = level == WITH_VNNI ? DOTS_AVX512 : DOTS_AVX2;
   const int64_t tall = level == WITH_VNNI ? TALL : 2;
@@ -466,6 +468,39 @@ AVX512 void pack_panel(Matrix w, int64_t inputs, int64_t outputs, float* to) {
     for (int64_t o = 0; o < outputs; ++o)
       for (int64_t k = 0; k < inputs; ++k) to[k * PANEL + o] = w.numbers[k * w.row + o * w.column];
   }
+}
+
+// y = x wᵀ + bias for some rows: each panel of weights is turned round into the nearest cache, and used at once.
+void multiply_panels(const float* x, int64_t rows, int64_t inputs, const float* w, const float* bias, int64_t outputs,
+                     float* y) {
+  const int64_t tiles = (rows + TALL - 1) / TALL, panels = (outputs + PANEL - 1) / PANEL;
+#pragma omp parallel if (rows * inputs * outputs > ALONE)
+  {
+    static thread_local std::vector<float> near;
+    near.resize(NEAR * PANEL);
+#pragma omp for schedule(static)
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      const int64_t o = panel * PANEL, wide = outputs - o < PANEL ? outputs - o : PANEL;
+      for (int64_t k = 0; k < inputs; k += NEAR) {
+        const int64_t deep = inputs - k < NEAR ? inputs - k : NEAR;
+        pack_panel({w + o * inputs + k, 1, inputs}, deep, wide, near.data());
+        for (int64_t tile = 0; tile < tiles; ++tile) {
+          const int64_t row = begin_tile(rows, tiles, tile), tall = begin_tile(rows, tiles, tile + 1) - row;
+          SWEEPS[tall - 1](x + row * inputs + k, inputs, 1, near.data(), deep, bias ? bias + o : nullptr, k > 0, wide,
+                           y + row * outputs + o, outputs);
+        }
+      }
+    }
+  }
+}
+
+// y = x wᵀ + bias: x (rows, inputs), w (outputs, inputs).
+void multiply_few(const float* x, int64_t rows, int64_t inputs, const float* w, const float* bias, int64_t outputs,
+                  float* y, int level) {
+  if (level == WITH_VNNI && rows >= SOME)
+    multiply_panels(x, rows, inputs, w, bias, outputs, y);
+  else
+    multiply_dots(x, rows, inputs, w, bias, outputs, y, level);
 }
 
 // A tile of rows that don't stand one behind the other, as [inputs][tall].
@@ -963,7 +998,7 @@ AVX2 void return_avx2(const Sequence& all, const Gradients& grad, int64_t first,
 
 // ---- a step of a stack: calls that are written down once and played for every token
 
-enum Kind : int64_t { CENTRE, ROOT, SINGLE, BYTES, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL };
+enum Kind : int64_t { CENTRE, ROOT, SINGLE, BYTES, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL, AROUND };
 enum Activation : int64_t { RELU, GELU, GELU_TANH, SILU, TANH };
 
 // Registers are tables of (rows, width), each behind the last.
@@ -1009,6 +1044,12 @@ INLINED float gaussian_unit(float x) {
   return x * (x < 0.0f ? rest : 1.0f - rest);
 }
 
+// x (1 + tanh u) / 2 is x σ(2u), which loses nothing where the tangent is near -1.
+constexpr float FIT = 1.59576912f;  // 2 √(2/π)
+INLINED float fitted_unit(float x) {
+  return x / (1.0f + exponential(-FIT * (x + 0.044715f * x * x * x)));
+}
+
 INLINED void activate_row(float* x, int64_t width, int64_t what) {
   if (what == RELU) {
 #pragma omp simd
@@ -1019,7 +1060,7 @@ INLINED void activate_row(float* x, int64_t width, int64_t what) {
   } else if (what == GELU_TANH) {
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i)
-      x[i] = 0.5f * x[i] * (1.0f + hyperbolic_tangent(0.79788456f * (x[i] + 0.044715f * x[i] * x[i] * x[i])));
+      x[i] = fitted_unit(x[i]);
   } else if (what == SILU) {
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) x[i] = x[i] / (1.0f + exponential(-x[i]));
@@ -1027,6 +1068,47 @@ INLINED void activate_row(float* x, int64_t width, int64_t what) {
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) x[i] = hyperbolic_tangent(x[i]);
   }
+}
+
+// The slopes of activations. Φ(x) + x φ(x); of the fit by tanh; σ(x) (1 + x (1 - σ(x))).
+INLINED float gaussian_slope(float x) {
+  const float share = x == 0.0f ? 0.5f : gaussian_unit(x) / x;
+  return __builtin_fmaf(x * 0.39894228f, exponential(-0.5f * x * x), share);
+}
+INLINED float fitted_slope(float x) {
+  const float grown = exponential(FIT * (x + 0.044715f * x * x * x)), share = 1.0f / (grown + 1.0f);
+  return grown * share * (1.0f + x * share * FIT * (1.0f + 0.134145f * x * x));
+}
+INLINED float logistic_slope(float x) {
+  const float share = 1.0f / (1.0f + exponential(-x));
+  return share * (1.0f + x * (1.0f - share));
+}
+
+INLINED void slope_row(const float* x, const float* slope, int64_t width, int64_t what, float* y) {
+  if (what == GELU) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) y[i] = slope[i] * gaussian_slope(x[i]);
+  } else if (what == GELU_TANH) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) y[i] = slope[i] * fitted_slope(x[i]);
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) y[i] = slope[i] * logistic_slope(x[i]);
+  }
+}
+
+// One piece of an activation, or of its way back where a slope is given.
+INLINED void bend_piece(const float* x, const float* slope, int64_t count, int64_t what, float* y) {
+  if (slope) return slope_row(x, slope, count, what, y);
+  std::memcpy(y, x, count * sizeof(float));
+  activate_row(y, count, what);
+}
+
+SCAN512 void bend_avx512(const float* x, const float* slope, int64_t count, int64_t what, float* y) {
+  bend_piece(x, slope, count, what, y);
+}
+AVX2 void bend_avx2(const float* x, const float* slope, int64_t count, int64_t what, float* y) {
+  bend_piece(x, slope, count, what, y);
 }
 
 // A vector less its mean (or not), divided by its deviation, times a gain, plus a bias.
@@ -1113,6 +1195,17 @@ void look_back(const Call& call, const Remembered& state, const float* query, fl
   look_at({rows / fan, heads, groups, fan, state.keys, size, query, state.key, state.value, state.allowed, state.moved,
            out, fan * call.inputs, size, call.inputs, state.key_row, state.key_head, state.key_step, state.value_row,
            state.value_head, state.value_step, state.allowed_row, 0, state.allowed_key, state.moved_row,
+           static_cast<float>(call.number)},
+          level);
+}
+
+// Among the positions of whole sequences of `keys` each, which stand one behind the other.
+void look_around(const Call& call, const Remembered& state, const float* query, const float* key, const float* value,
+                 float* out, int64_t rows, int level) {
+  const int64_t size = call.what, time = state.keys;
+  look_at({rows / time, call.inputs / size, call.outputs / size, time, time, size, query, key, value, state.allowed,
+           nullptr, out, time * call.inputs, size, call.inputs, time * call.outputs, size, call.outputs,
+           time * call.outputs, size, call.outputs, state.allowed_row, 0, state.allowed_key, 0,
            static_cast<float>(call.number)},
           level);
 }
@@ -1232,7 +1325,17 @@ void regard_look(const float* query, const float* key, const float* value, const
   look_at(all, level);
 }
 
-// Play a step for some rows. `offsets`: where each register begins, in numbers of one row; the first holds what is read.
+// y = f(x), or slope · f'(x) where a slope is given; `what`: which activation.
+void regard_bend(const float* x, const float* slope, int64_t count, int64_t what, float* y, int level) {
+  const int64_t piece = 4096, pieces = (count + piece - 1) / piece;
+#pragma omp parallel for schedule(static) if (pieces > 1)
+  for (int64_t each = 0; each < pieces; ++each) {
+    const int64_t first = each * piece, some = count - first < piece ? count - first : piece;
+    (level == WITH_VNNI ? bend_avx512 : bend_avx2)(x + first, slope ? slope + first : nullptr, some, what, y + first);
+  }
+}
+
+// Play a step for some rows, or a whole sequence whose positions all see each other. `offsets`: where each register begins, in numbers of one row; the first holds what is read.
 // `states`: what each look, in order, looks at.
 void regard_play(const Call* calls, int64_t count, const Remembered* states, const int64_t* offsets, float* registers,
                  int64_t rows, int level) {
@@ -1262,6 +1365,10 @@ void regard_play(const Call* calls, int64_t count, const Remembered* states, con
         break;
       case RECALL:
         look_back(*call, *states++, from, to, rows, level);
+        break;
+      case AROUND:
+        look_around(*call, *states++, from, registers + offsets[call->key] * rows,
+                    registers + offsets[call->value] * rows, to, rows, level);
         break;
       default:
 #pragma omp parallel for schedule(static) if (rows * call->inputs * 16 > ALONE)

@@ -42,6 +42,7 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_multiply_many": (*(c_void_p, c_void_p, c_void_p, c_int, c_int64, c_int64, c_int64, c_void_p, c_void_p),),
     "regard_totals": (c_void_p, c_int64, c_int64, c_int64, c_void_p, c_int),
     "regard_look": (*(c_void_p,) * 8, c_float, c_int),
+    "regard_bend": (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int),
     "regard_play": (c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_int64, c_int),
     "regard_scan": (*(c_void_p,) * 9, c_int),
     "regard_scan_back": (*(c_void_p,) * 14, c_int),
@@ -95,10 +96,15 @@ def load() -> Library | None:
 
 
 def ready() -> Library | None:
-    """The kernels, unless gradients are kept or somebody follows what torch computes, who would miss what we do."""
-    if torch.is_grad_enabled() or torch.compiler.is_compiling() or _get_current_dispatch_mode() is not None:
+    """The kernels, unless gradients are kept, or somebody follows what torch computes, who would miss what we do."""
+    return None if torch.is_grad_enabled() else unfollowed()
+
+
+def unfollowed() -> Library | None:
+    """The kernels, unless somebody follows what torch computes; for who has kernels for the gradients too."""
+    if torch.compiler.is_compiling() or _get_current_dispatch_mode() is not None:
         return None
-    return load()
+    return None if torch._C._functorch.maybe_current_level() is not None else load()
 
 
 def describe() -> str:

@@ -181,16 +181,23 @@ class MultiHeadAttention(Mixer):
         return self.output(view.see(self.path, "context", y).transpose(1, 2).flatten(2))
 
     def write(self, tape: Tape, x: int) -> int:
-        """One position of each row: what softmax needs no table for."""
+        """One position of each row, or a whole sequence that sees all of itself: what softmax needs no table for."""
         spec = self.spec
-        if spec.window is not None or spec.hard or self.temperature is not None or self.query_norm is not None:
+        if (
+            spec.window is not None
+            or spec.hard
+            or not spec.itself
+            or self.temperature is not None
+            or self.query_norm is not None
+        ):
             raise NotWritable("attention by other rules")
         query = self.position.write(tape, tape.multiply(self.query, x))
         if spec.over_memory:
             seen = tape.recall(query, self.size, self.scale, self.kv_heads * self.size)
         else:
             key, value = self.position.write(tape, tape.multiply(self.key, x)), tape.multiply(self.value, x)
-            seen = tape.look(query, self.size, self.scale, key, value)
+            look = tape.look if self.causal else tape.look_around
+            seen = look(query, self.size, self.scale, key, value)
         return tape.multiply(self.output, seen)
 
     def attend_slots(self, query: Tensor, seen: Seen, bias: Tensor | None, see: See | None) -> Tensor:

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.activation import silu
 from regard.core.dense import Dense
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.spec import Positive, Size
@@ -95,7 +96,7 @@ class SelectiveStateSpace(Mixer):
         now = state if isinstance(state, MambaState) else self.start(mask.rows, view)
         u, gate = self.input(mask.align(x)).chunk(2, -1)
         inputs = torch.cat((now.tail, u), 1)  # (rows, tail + time, inner)
-        u = F.silu(ShortConvolution.apply(inputs, self.convolution.weight[:, 0], self.convolution.bias))
+        u = silu(ShortConvolution.apply(inputs, self.convolution.weight[:, 0], self.convolution.bias))
         delta, B, C = self.select(u).split((self.rank, self.spec.states, self.spec.states), -1)
         delta = F.softplus(self.delta(delta))
         see = view.watcher(self.path, *self.names)
@@ -106,7 +107,7 @@ class SelectiveStateSpace(Mixer):
         A = -self.decay.exp()
         scan = step if mask.time == 1 else selective_scan
         y, now.scan = scan(u, delta, A, B, C, now.scan)
-        y = self.output((y + self.skip * u) * F.silu(gate))
+        y = self.output((y + self.skip * u) * silu(gate))
         now.tail = mask.take_last(inputs, self.spec.convolution - 1)  # what the next convolution begins with
         now.advance(mask)
         return mask.restore(y)

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.activation import ACTIVATIONS, Activation
 from regard.core.dense import Dense
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import See
@@ -25,7 +26,6 @@ from regard.core.spec import Size
 from regard.core.state import State
 from regard.core.view import View
 from regard.errors import SpecError
-from regard.parts.feedforward import ACTIVATIONS, Activation
 from regard.parts.statistics import BatchNorm
 
 EPS = 1e-6  # what the gates of a node without neighbours are divided by

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from regard.core.activation import Activation
 from regard.core.block import BlockSpec, Place
 from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
@@ -14,7 +15,7 @@ from regard.mixers.attention import Attention
 from regard.models import Family, head_count
 from regard.models.map import MapSettings
 from regard.parts.embedding import Tokens
-from regard.parts.feedforward import Activation, FeedForward
+from regard.parts.feedforward import FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Xavier
 from regard.parts.norm import LayerNorm

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from regard.core.activation import Activation
 from regard.core.block import BlockSpec, Place
 from regard.core.model import ModelSpec
 from regard.core.role import EmbeddingSpec, HeadSpec
@@ -14,7 +15,7 @@ from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings
 from regard.parts.convolutions import Convolutions
-from regard.parts.feedforward import Activation, FeedForward
+from regard.parts.feedforward import FeedForward
 from regard.parts.head import Classes, Pool
 from regard.parts.initial import Normal
 from regard.parts.norm import LayerNorm

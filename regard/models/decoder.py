@@ -11,6 +11,7 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
+from regard.core.activation import Activation
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Count, Depth, Rate, Size
@@ -19,7 +20,7 @@ from regard.mixers.attention import Attention
 from regard.models import Family, PositionSlot, Settings, head_count
 from regard.models.slot import Choice
 from regard.parts.embedding import Tokens
-from regard.parts.feedforward import Activation, FeedForward
+from regard.parts.feedforward import FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Normal
 from regard.parts.norm import LayerNorm

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from regard.core.activation import Activation
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Depth, Positive, Rate, Size
@@ -16,7 +17,7 @@ from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
 from regard.models.layout import Head, Key, Layout, Tree, activation
 from regard.parts.embedding import Tokens
-from regard.parts.feedforward import Activation, FeedForward
+from regard.parts.feedforward import FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Normal
 from regard.parts.norm import LayerNorm

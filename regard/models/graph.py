@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from regard.core.activation import Activation
 from regard.core.block import BlockSpec
 from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
@@ -25,7 +26,7 @@ from regard.mixers.mamba import Mamba
 from regard.mixers.neighbours import Neighbours
 from regard.mixers.walks import Walks
 from regard.models import Family, Settings
-from regard.parts.feedforward import Activation, FeedForward
+from regard.parts.feedforward import FeedForward
 from regard.parts.graph import Nodes
 from regard.parts.head import Classes, Pool
 from regard.parts.initial import Xavier

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import ClassVar, Literal
 
+from regard.core.activation import Activation
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.role import FeedSpec
@@ -14,7 +15,7 @@ from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
 from regard.models.layout import Config, Head, Key, Layout, Tree, activation, read_rotary, write_rotary
 from regard.parts.embedding import Tokens
-from regard.parts.feedforward import Activation, FeedForward
+from regard.parts.feedforward import FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Normal
 from regard.parts.norm import RMSNorm

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from regard.core.activation import Activation
 from regard.core.spec import Size
 from regard.models import Family, PositionSlot
 from regard.models.slot import Choice
 from regard.models.transformer import Transformer, compose, layout
-from regard.parts.feedforward import Activation
 
 OWN: Choice = {"kind": "sinusoidal", "halves": True}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal
 
+from regard.core.activation import Activation
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.role import HeadSpec
@@ -15,7 +16,7 @@ from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
 from regard.models.layout import Config, Head, Key, Layout, Tree, activation, describe_labels, labels
 from regard.parts.embedding import Tokens
-from regard.parts.feedforward import Activation, FeedForward
+from regard.parts.feedforward import FeedForward
 from regard.parts.head import Classes, Tags, Vocabulary
 from regard.parts.initial import Normal
 from regard.parts.norm import LayerNorm

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+from regard.core.activation import Activation
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.spec import Depth, Rate, Size
 from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
-from regard.parts.feedforward import Activation, FeedForward
+from regard.parts.feedforward import FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Normal
 from regard.parts.norm import LayerNorm

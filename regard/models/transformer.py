@@ -15,6 +15,7 @@ import torch
 from pydantic import field_validator
 from torch import Tensor
 
+from regard.core.activation import Activation
 from regard.core.block import BlockSpec, Place, Slot
 from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
@@ -26,7 +27,7 @@ from regard.models import Family, PositionSlot, Settings, head_count
 from regard.models.layout import Change, Config, Head, Key, Layout, Match, Tree, activation
 from regard.models.slot import Choice
 from regard.parts.embedding import Tokens
-from regard.parts.feedforward import Activation, FeedForward
+from regard.parts.feedforward import FeedForward
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Xavier
 from regard.parts.norm import LayerNorm

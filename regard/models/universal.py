@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from regard.core.activation import Activation
 from regard.core.block import BlockSpec, Place
 from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
@@ -18,7 +19,7 @@ from regard.mixers.attention import Attention
 from regard.mixers.universal import Universal
 from regard.models import Family, Settings, head_count
 from regard.parts.embedding import Tokens
-from regard.parts.feedforward import Activation, FeedForward
+from regard.parts.feedforward import FeedForward
 from regard.parts.halting import Adaptive, HaltSpec
 from regard.parts.head import Vocabulary
 from regard.parts.initial import Xavier

@@ -7,6 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from regard.core.activation import Activation
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
 from regard.core.role import HeadSpec
@@ -15,7 +16,7 @@ from regard.core.stack import StackSpec
 from regard.mixers.attention import Attention
 from regard.models import Family, Settings, head_count
 from regard.models.layout import Change, Config, Head, Key, Layout, Match, Tree, activation, describe_labels, labels
-from regard.parts.feedforward import Activation, FeedForward
+from regard.parts.feedforward import FeedForward
 from regard.parts.head import Classes, Distilled
 from regard.parts.initial import Normal
 from regard.parts.norm import LayerNorm

@@ -13,6 +13,7 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
+from regard.core.activation import ACTIVATIONS, Activation
 from regard.core.dense import Dense
 from regard.core.matrix import linear
 from regard.core.mixer import Part
@@ -20,7 +21,7 @@ from regard.core.probe import See
 from regard.core.role import FeedSpec
 from regard.core.spec import Count, Positive, Size
 from regard.core.view import View
-from regard.parts.feedforward import ACTIVATIONS, Activation, FeedForward
+from regard.parts.feedforward import FeedForward
 
 BALANCE = 0.01  # the usual weight of the balance in a loss (Fedus et al. 2022)
 

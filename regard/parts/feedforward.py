@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Literal
 
-import torch.nn.functional as F
 from torch import Tensor
 
+from regard.core.activation import ACTIVATIONS, Activation
 from regard.core.dense import Dense
 from regard.core.dropout import dropout
 from regard.core.mixer import Part
@@ -16,15 +14,6 @@ from regard.core.role import FeedSpec
 from regard.core.spec import Rate, Size
 from regard.core.tape import Tape
 from regard.core.view import View
-
-Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh"]
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu-tanh": partial(F.gelu, approximate="tanh"),
-    "silu": F.silu,
-    "tanh": F.tanh,
-}
 
 
 class FeedForward(FeedSpec):

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.core.activation import ACTIVATIONS, Activation
 from regard.core.dense import Dense, Lookup
 from regard.core.factors import Factors, WordHead
 from regard.core.mask import average
@@ -16,7 +17,6 @@ from regard.core.role import Answers, HeadSpec, NormSpec
 from regard.core.spec import Rate, Size, build_optional
 from regard.core.view import View
 from regard.errors import InputError, SpecError
-from regard.parts.feedforward import ACTIVATIONS, Activation
 
 Pool = Literal["first", "last", "mean", "sum", "max", "sequence"]
 

@@ -158,7 +158,8 @@ class Trainer:
         lap, asked = self.timer.read(), time.monotonic()
         places = list(itertools.islice(batches, self.spec.accumulate))
         moment, last, started = self.moment, places[-1], time.monotonic()
-        self.model.train()
+        if not self.model.training:  # an evaluation came between
+            self.model.train()
         # of all processes together, so that their gradients add up to that of one large batch
         tokens = int(self.world.total(sum(self.task.size(place.batch) for place in places)))
         loss = self.world.total(sum(self._backward(place, tokens) for place in places))

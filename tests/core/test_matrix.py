@@ -12,7 +12,17 @@ from regard.core.dense import Dense
 from regard.core.matrix import linear, matmul, multiply, multiply_rows
 from regard.kernels.library import load
 
-SIZES = [(1, 16, 64), (1, 1, 1), (5, 33, 70), (6, 512, 4), (49, 513, 65), (97, 40, 2100), (200, 1030, 3), (300, 64, 66)]
+SIZES = [
+    (1, 16, 64),
+    (1, 1, 1),
+    (5, 33, 70),
+    (6, 512, 4),
+    (30, 272, 192),
+    (49, 513, 65),
+    (97, 40, 2100),
+    (200, 1030, 3),
+    (300, 64, 66),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -69,13 +79,15 @@ def test_a_row_never_depends_on_its_neighbours_nor_on_threads() -> None:
     whole, threads = multiply(x, weight.T, None), torch.get_num_threads()
     for rows in (1, 5, 200, 399):
         assert torch.equal(multiply(x[:rows], weight.T, None), whole[:rows])
-    few = multiply_rows(x[:150], weight, None)
-    for rows in (1, 7, 149):
+    few, some = multiply_rows(x[:23], weight, None), multiply_rows(x[:150], weight, None)
+    for rows in (1, 7, 22):
         assert torch.equal(multiply_rows(x[:rows], weight, None), few[:rows])
+    assert torch.equal(multiply_rows(x[:24], weight, None), some[:24])
     try:
         torch.set_num_threads(1)
         assert torch.equal(multiply(x, weight.T, None), whole)
-        assert torch.equal(multiply_rows(x[:150], weight, None), few)
+        assert torch.equal(multiply_rows(x[:150], weight, None), some)
+        assert torch.equal(multiply_rows(x[:23], weight, None), few)
     finally:
         torch.set_num_threads(threads)
 

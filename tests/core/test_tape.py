@@ -54,21 +54,22 @@ def make(name: str, changes: dict[str, Any], precision: str = "fp32") -> Model:
 
 
 @torch.no_grad()
-def step(model: Model, reads: bool, played: bool, moves: bool = True) -> Tensor:
+def step(model: Model, reads: bool, played: bool) -> Tensor:
     """The logits of some steps, whose rows are re-ordered between them as a beam's are."""
     torch.manual_seed(2)
     source = torch.randint(4, 100, (ROWS, 7))
     valid = torch.arange(7) < torch.tensor([7, 3, 5, 1, 7])[:, None]
-    state = model.start(ROWS, model.encode(source, valid) if reads else None)
     assert model.decoder is not None
-    assert (model.decoder.recording is not None) or not played, "it wasn't written down"
-    if not played:
-        model.decoder.recording = None
     found = []
-    for number in range(STEPS):
-        found.append(model.step(torch.randint(4, 100, (ROWS,)), state))
-        if moves and number % 3 == 1:
-            state = state.hand_on(torch.tensor([1, 1, 0, 3, 4] if not reads else [0, 1, 2, 3, 4]))
+    with pytest.MonkeyPatch.context() as patch:
+        if not played:
+            patch.setattr("regard.core.stack.Stack._find_recording", lambda *_: None)
+        state = model.start(ROWS, model.encode(source, valid) if reads else None)
+        for number in range(STEPS):
+            found.append(model.step(torch.randint(4, 100, (ROWS,)), state))
+            if number % 3 == 1:
+                state = state.hand_on(torch.tensor([1, 1, 0, 3, 4] if not reads else [0, 1, 2, 3, 4]))
+    assert model.decoder.recording is not None or not played, "it wasn't written down"
     return torch.stack(found)
 
 
@@ -81,13 +82,31 @@ def test_what_is_played_is_what_is_computed(
     torch.testing.assert_close(step(model, reads, True), step(model, reads, False), rtol=1e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("name", ["transformer-tiny", "marian-base"])
+@torch.no_grad()
+def test_a_source_is_read_as_it_is_computed(name: str, precision: str, level: int) -> None:
+    model = make(name, {"heads": 2, "hidden": 256}, precision)
+    assert model.encoder is not None
+    source = torch.randint(4, 100, (3, 40))
+    for valid in (None, torch.arange(40) < torch.tensor([40, 3, 17])[:, None]):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("regard.core.stack.Stack._find_recording", lambda *_: None)
+            plain = model.encode(source, valid)
+        played = model.encode(source, valid)
+        assert model.encoder.recording is not None and model.encoder.recording.whole
+        assert plain is not None and played is not None
+        real = slice(None) if valid is None else valid
+        torch.testing.assert_close(played.states[real], plain.states[real], rtol=1e-4, atol=2e-5)
+
+
 def test_beams_of_a_sentence_share_its_memory(level: int) -> None:
     model = make("transformer-tiny", {"heads": 4})
     settings: dict[str, Any] = {"begin": 2, "end": 3, "beam": 3, "max_tokens": 12}
     source = torch.randint(4, 100, (4, 6))
     played = model.generate(source, **settings)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.core.stack.Stack._may_play", lambda *_: False)
+        patch.setattr("regard.core.stack.Stack._find_recording", lambda *_: None)
         assert model.generate(source, **settings) == played
 
 
@@ -158,9 +177,9 @@ def test_who_does_something_else_is_not_written_down(level: int) -> None:
     assert model.decoder is not None
     model.decoder.blocks[0].mix.inner.__class__ = Mine  # type: ignore[union-attr]
     with torch.no_grad():
-        model.start(1)
+        model.step(torch.tensor([5]), model.start(1))
     assert model.decoder.recording is None
     other = make("llama-tiny", {"heads": 4, "kv_heads": 2, "window": 4})
     with torch.no_grad():
-        other.start(1)
+        other.step(torch.tensor([5]), other.start(1))
     assert other.decoder is not None and other.decoder.recording is None
