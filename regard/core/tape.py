@@ -29,7 +29,6 @@ from regard.kernels.library import REGISTER, Library, load
 # as the kernels number them
 CENTRE, ROOT, SINGLE, BYTES, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL, AROUND = range(11)
 
-
 Giver = Callable[[View], Tensor]  # (1 or rows, …): what a step needs beside its vectors
 
 
@@ -84,14 +83,20 @@ class Tape:
         return writer(self, x)
 
     def norm(self, norm: nn.Module, x: int) -> int:
-        width, gain = self.widths[x], getattr(norm, "weight", None)
-        if isinstance(norm, nn.LayerNorm):
-            kind, bias = CENTRE, norm.bias
-        elif isinstance(norm, nn.RMSNorm):
-            kind, bias = ROOT, None
-        else:
-            raise NotWritable(type(norm).__name__)
-        eps = torch.finfo(torch.float32).eps if norm.eps is None else norm.eps
+        """A norm of a register: torch's over a layer, or one that writes itself down."""
+        if type(norm).forward is not nn.LayerNorm.forward:
+            return self.write(norm, x)
+        assert isinstance(norm, nn.LayerNorm)
+        return self._norm(CENTRE, norm.weight, norm.bias, norm.eps, x)
+
+    def divide_by_root(self, gain: Tensor | None, eps: float | None, x: int) -> int:
+        """A register divided by the root of its mean square, times a gain."""
+        return self._norm(ROOT, gain, None, torch.finfo(torch.float32).eps if eps is None else eps, x)
+
+    def _norm(self, kind: int, gain: Tensor | None, bias: Tensor | None, eps: float, x: int) -> int:
+        width = self.widths[x]
+        if gain is not None and gain.shape != (width,):
+            raise NotWritable("a norm of another width")
         return self._add(Line(kind, (x,), self.take(width), width, weights=(gain, None, None, bias), number=eps))
 
     def multiply(self, dense: nn.Module, x: int) -> int:
@@ -183,7 +188,7 @@ class Recording:
         self.hooks = [
             hooked for part in parts for hooked in (part._forward_hooks, part._forward_pre_hooks)
         ]  # read anew at each step: somebody may hook a module later
-        self.key = sign(parts)
+        self.parts, self.key = parts, sign(parts)  # held, so that no other part can come to stand where one stood
 
     @staticmethod
     def _address(line: Line) -> KernelCall:
@@ -287,7 +292,7 @@ def point_at_memory(state: State, memory: Memory | None) -> list[int]:
 def sign(parts: Sequence[nn.Module]) -> tuple[int, ...]:
     """What a recording stands for: these very modules and weights, where they stand now."""
     return tuple(
-        [id(part) for part in parts]
+        [-id(part) if "forward" in vars(part) else id(part) for part in parts]  # somebody may have put in another
         + [weight.data_ptr() for part in parts for weight in part._parameters.values() if weight is not None]
     )
 
@@ -298,7 +303,7 @@ def record(parts: Sequence[nn.Module], write: Callable[[Tape], tuple[int, int]])
     `write`: writes it all, and says where the first and the last vectors stand.
     """
     library = load()
-    if library is None:
+    if library is None or any("forward" in vars(part) for part in parts):
         return None
     tape = Tape(library)
     try:

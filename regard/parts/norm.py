@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.core.role import NormSpec
 from regard.core.spec import Positive
+from regard.core.tape import Tape
 
 
 class LayerNorm(NormSpec):
@@ -41,3 +42,6 @@ class RMSNormLayer(nn.RMSNorm):
     def forward(self, x: Tensor) -> Tensor:
         assert self.weight is not None
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
+
+    def write(self, tape: Tape, x: int) -> int:
+        return tape.divide_by_root(self.weight, self.eps, x)

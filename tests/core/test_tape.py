@@ -179,6 +179,15 @@ def test_who_does_something_else_is_not_written_down(level: int) -> None:
     with torch.no_grad():
         model.step(torch.tensor([5]), model.start(1))
     assert model.decoder.recording is None
+    patched = make("gpt2", {"heads": 4, "context": 64})
+    before = step(patched, False, True)
+    assert patched.decoder is not None and patched.decoder.recording is not None
+    down = patched.decoder.blocks[1].ffn.inner.down  # type: ignore[union-attr]
+    down.forward = lambda x: torch.zeros(*x.shape[:-1], 64)  # after it was written down
+    assert not torch.allclose(step(patched, False, False), before)
+    with torch.no_grad():
+        patched.step(torch.tensor([5]), patched.start(1))
+    assert patched.decoder.recording is None
     other = make("llama-tiny", {"heads": 4, "kv_heads": 2, "window": 4})
     with torch.no_grad():
         other.step(torch.tensor([5]), other.start(1))
