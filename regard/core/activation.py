@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.kernels.library import Library, unfollowed
+from regard.kernels.library import Library, load_unfollowed
 
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh"]
 NUMBERS = {"relu": 0, "gelu": 1, "gelu-tanh": 2, "silu": 3, "tanh": 4}  # as the kernels count them
@@ -50,7 +50,7 @@ def activate(name: str, x: Tensor) -> Tensor:
     """An activation by the quicker way that there is."""
     if torch.compiler.is_compiling() or x.dtype != torch.float32 or x.device.type != "cpu" or x.numel() < SMALL:
         return PLAIN[name](x)
-    library = unfollowed()
+    library = load_unfollowed()
     if library is None:
         return PLAIN[name](x)
     if not (torch.is_grad_enabled() and x.requires_grad):

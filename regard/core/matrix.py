@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.kernels.library import Library, load, unfollowed
+from regard.kernels.library import Library, load, load_unfollowed
 
 STEPS = c_int64 * 5
 FEW = 192  # rows up to which weights are read as they are; packing them pays for more
@@ -71,7 +71,7 @@ def find_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Library | Non
         return None
     if bias is not None and (bias.dtype != single or not bias.is_cpu):
         return None
-    if not x.numel() or torch.is_autocast_enabled("cpu") or unfollowed() is None:
+    if not x.numel() or torch.is_autocast_enabled("cpu") or load_unfollowed() is None:
         return None
     return find_faster()
 

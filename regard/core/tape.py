@@ -47,7 +47,7 @@ class KernelCall(Structure):
 
 
 @dataclass(frozen=True)
-class Line:
+class TapeLine:
     """One call on a tape, by the numbers of its registers."""
 
     kind: int
@@ -65,7 +65,7 @@ class Tape:
     """The calls of a step while they are written, and the registers that they work on."""
 
     library: Library
-    lines: list[Line] = field(default_factory=list)
+    lines: list[TapeLine] = field(default_factory=list)
     widths: list[int] = field(default_factory=list)
     given: dict[Hashable, tuple[int, Giver]] = field(default_factory=dict)  # what is computed before a step, by its key
 
@@ -97,19 +97,21 @@ class Tape:
         width = self.widths[x]
         if gain is not None and gain.shape != (width,):
             raise NotWritable("a norm of another width")
-        return self._add(Line(kind, (x,), self.take(width), width, weights=(gain, None, None, bias), number=eps))
+        return self._add(TapeLine(kind, (x,), self.take(width), width, weights=(gain, None, None, bias), number=eps))
 
     def multiply(self, dense: nn.Module, x: int) -> int:
         """A linear map of a register: whole weights, or those of 8 bits."""
         if type(dense) is Dense:
-            return self._multiply(Line(SINGLE, (x,), -1, *sizes(dense), weights=(dense.weight, None, None, dense.bias)))
+            return self._multiply(
+                TapeLine(SINGLE, (x,), -1, *sizes(dense), weights=(dense.weight, None, None, dense.bias))
+            )
         if isinstance(dense, PackedDense) and isinstance(dense.product, ByteProduct) and dense.product.kernel:
             kernel = dense.product.kernel
             weights = (kernel.packed, kernel.sums, kernel.scale, dense.bias)
-            return self._multiply(Line(BYTES, (x,), -1, *sizes(dense), kernel.levels, weights))
+            return self._multiply(TapeLine(BYTES, (x,), -1, *sizes(dense), kernel.levels, weights))
         raise NotWritable(type(dense).__name__)
 
-    def _multiply(self, line: Line) -> int:
+    def _multiply(self, line: TapeLine) -> int:
         if self.widths[line.reads[0]] != line.inputs:
             raise NotWritable("a product of another width")
         return self._add(replace(line, writes=self.take(line.outputs)))
@@ -118,21 +120,21 @@ class Tape:
         """An activation, in place."""
         if name not in NUMBERS:
             raise NotWritable(name)
-        return self._add(Line(ACTIVATE, (x,), x, self.widths[x], what=NUMBERS[name]))
+        return self._add(TapeLine(ACTIVATE, (x,), x, self.widths[x], what=NUMBERS[name]))
 
     def add(self, x: int, y: int) -> int:
         """x + y, where y stands."""
-        return self._add(Line(ADD, (x, y), y, self.widths[y]))
+        return self._add(TapeLine(ADD, (x, y), y, self.widths[y]))
 
     def times(self, x: int, y: int) -> int:
         """x · y, where y stands."""
-        return self._add(Line(TIMES, (x, y), y, self.widths[y]))
+        return self._add(TapeLine(TIMES, (x, y), y, self.widths[y]))
 
     def turn(self, key: Hashable, angles: Giver, size: int, x: int) -> int:
         """Turn the pairs of each head, in place. `angles`: cosines and sines, the same for all whose key is equal."""
         if key not in self.given:
             self.given[key] = self.take(size), angles
-        return self._add(Line(TURN, (self.given[key][0], x), x, self.widths[x], what=size))
+        return self._add(TapeLine(TURN, (self.given[key][0], x), x, self.widths[x], what=size))
 
     def look(self, query: int, size: int, scale: float, key: int, value: int) -> int:
         """What queries see of the past, once this position is a part of it; `size`: of a head."""
@@ -150,9 +152,9 @@ class Tape:
         if size % REGISTER[self.library.level]:
             raise NotWritable(f"heads of {size}")
         width = self.widths[reads[0]]
-        return self._add(Line(kind, reads, self.take(width), width, keys, size, number=scale))
+        return self._add(TapeLine(kind, reads, self.take(width), width, keys, size, number=scale))
 
-    def _add(self, line: Line) -> int:
+    def _add(self, line: TapeLine) -> int:
         for weight in line.weights:
             if weight is not None and (weight.device.type != "cpu" or not weight.is_contiguous()):
                 raise NotWritable("weights that a kernel can't read")
@@ -191,7 +193,7 @@ class Recording:
         self.parts, self.key = parts, sign(parts)  # held, so that no other part can come to stand where one stood
 
     @staticmethod
-    def _address(line: Line) -> KernelCall:
+    def _address(line: TapeLine) -> KernelCall:
         pointers = [None if weight is None else weight.data_ptr() for weight in line.weights]
         start, key, value = (*line.reads, *(line.reads[-1],) * 2)[:3]
         return KernelCall(

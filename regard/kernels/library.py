@@ -97,10 +97,10 @@ def load() -> Library | None:
 
 def ready() -> Library | None:
     """The kernels, unless gradients are kept, or somebody follows what torch computes, who would miss what we do."""
-    return None if torch.is_grad_enabled() else unfollowed()
+    return None if torch.is_grad_enabled() else load_unfollowed()
 
 
-def unfollowed() -> Library | None:
+def load_unfollowed() -> Library | None:
     """The kernels, unless somebody follows what torch computes; for who has kernels for the gradients too."""
     if torch.compiler.is_compiling() or _get_current_dispatch_mode() is not None:
         return None
