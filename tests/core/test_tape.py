@@ -43,6 +43,13 @@ def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     return int(request.param)
 
 
+def find_down(model: Model, block: int) -> Any:
+    """The last map of a block's feed-forward."""
+    assert model.decoder is not None
+    feed: Any = model.decoder.layers()[block].ffn
+    return feed.inner.down
+
+
 def make(name: str, changes: dict[str, Any], precision: str = "fp32") -> Model:
     torch.manual_seed(1)
     model = preset(name, **{**SMALL, **changes}).build().eval()
@@ -135,7 +142,7 @@ def test_who_watches_hooks_or_keeps_gradients_is_never_passed_by(level: int, mon
         model.step(tokens, state, probe=record)
         assert played == [1] and len(list(record)) == 1
         heard: list[Tensor] = []
-        hook = model.decoder.blocks[0].ffn.inner.down.register_forward_hook(lambda *words: heard.append(words[-1]))  # type: ignore[union-attr]
+        hook = find_down(model, 0).register_forward_hook(lambda *words: heard.append(words[-1]))
         model.step(tokens, state)
         assert played == [1] and len(heard) == 1
         hook.remove()
@@ -152,7 +159,7 @@ def test_weights_that_change_are_heard(level: int) -> None:
     model = make("gpt2", {"heads": 4, "context": 64})
     first = step(model, False, True)
     with torch.no_grad():
-        model.decoder.blocks[0].ffn.inner.down.weight.mul_(2.0)  # type: ignore[union-attr]
+        find_down(model, 0).weight.mul_(2.0)
     second = step(model, False, True)
     assert not torch.allclose(first, second)
     torch.testing.assert_close(second, step(model, False, False), rtol=1e-4, atol=2e-5)
@@ -164,7 +171,7 @@ def test_copies_write_their_own_tape(level: int) -> None:
     model = make("gpt2", {"heads": 4, "context": 64})
     before = step(model, False, True)
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert other.decoder.recording is None
+        assert other.decoder is not None and other.decoder.recording is None
         torch.testing.assert_close(step(other, False, True), before)
 
 
@@ -175,15 +182,15 @@ def test_who_does_something_else_is_not_written_down(level: int) -> None:
 
     model = make("gpt2", {"heads": 4, "context": 64})
     assert model.decoder is not None
-    model.decoder.blocks[0].mix.inner.__class__ = Mine  # type: ignore[union-attr]
+    mixer: Any = model.decoder.layers()[0].mixer
+    mixer.__class__ = Mine
     with torch.no_grad():
         model.step(torch.tensor([5]), model.start(1))
     assert model.decoder.recording is None
     patched = make("gpt2", {"heads": 4, "context": 64})
     before = step(patched, False, True)
     assert patched.decoder is not None and patched.decoder.recording is not None
-    down = patched.decoder.blocks[1].ffn.inner.down  # type: ignore[union-attr]
-    down.forward = lambda x: torch.zeros(*x.shape[:-1], 64)  # after it was written down
+    find_down(patched, 1).forward = lambda x: torch.zeros(*x.shape[:-1], 64)  # after it was written down
     assert not torch.allclose(step(patched, False, False), before)
     with torch.no_grad():
         patched.step(torch.tensor([5]), patched.start(1))
