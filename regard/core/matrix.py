@@ -30,7 +30,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if torch.is_grad_enabled() and (
         x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
     ):
-        found: Tensor = Linear.apply(x, weight, bias)
+        found: Tensor = LinearProduct.apply(x, weight, bias)
         return found
     return multiply_rows(x, weight, bias)
 
@@ -45,7 +45,7 @@ def matmul(x: Tensor, w: Tensor, out: Tensor | None = None, adds: bool = False) 
     return out.addmm_(x, w) if adds else torch.mm(x, w, out=out)
 
 
-class Linear(torch.autograd.Function):
+class LinearProduct(torch.autograd.Function):
     """x Wᵀ + b, and its gradients, each a product of two of the three."""
 
     @staticmethod

@@ -44,7 +44,8 @@ def test_a_tied_head_that_the_file_has_otherwise_is_used_as_it_is(tmp_path: Path
     keep(found, tmp_path / "kept")
     tokens = torch.arange(5)[None]
     kept = load_bundle(str(tmp_path / "kept"), "cpu").model
-    assert torch.equal(kept(tokens), found.model(tokens))
+    # matrices that lie the other way round are multiplied in another order of sums
+    torch.testing.assert_close(kept(tokens), found.model(tokens), rtol=1e-5, atol=1e-5)
     send(str(tmp_path / "kept"), "hf", tmp_path / "again")
     assert torch.equal(import_folder(tmp_path / "again").model(tokens), found.model(tokens))
 
