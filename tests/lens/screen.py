@@ -55,6 +55,7 @@ class Screen:
         self.page.evaluate(SETTLE)
 
     def press(self, *keys: str) -> None:
+        self.settle()  # a key goes to what is drawn by then
         for key in keys:
             self.page.keyboard.press(key)
         self.settle()

@@ -105,7 +105,9 @@ def test_the_axis_and_the_smoothing_can_be_chosen(screen: Screen) -> None:
     screen.press("Home")
     assert told(screen).startswith("100 tokens: ")
     screen.page.get_by_label("Over").select_option("minutes")
+    screen.settle()
     screen.page.get_by_label("Smoothing").select_option("off")
+    screen.settle()
     slider.focus()
     screen.press("Home", "ArrowRight")
     assert told(screen).startswith("0.0167 minutes: attention: training 2.5,")  # step 2: 5 / 2 after a second
