@@ -20,7 +20,8 @@ class Edges:
 
     links: Tensor  # (2, edges): from where, to where; place = row * time + position
     kinds: Tensor | None = None  # (edges, features): what sort of edge each is, as numbers of categories
-    vectors: Tensor | None = None  # (edges, width): the same as an embedding has it
+    table: Tensor | None = None  # (sorts, width): a vector for each sort of edge, as an embedding has it
+    sorts: Tensor | None = None  # (edges,): which of these vectors is an edge's
 
     def __post_init__(self) -> None:
         if self.links.dim() != 2 or self.links.shape[0] != 2 or self.links.is_floating_point():
@@ -58,11 +59,16 @@ class Edges:
         """The same where each place has gone to another: (rows · time,)."""
         return replace(self, links=places[self.links])
 
-    def describe(self, vectors: Tensor | None) -> Edges:
+    def describe(self, table: Tensor, sorts: Tensor) -> Edges:
         """The same with what an embedding makes of the kinds."""
-        return replace(self, vectors=vectors)
+        return replace(self, table=table, sorts=sorts)
+
+    @property
+    def vectors(self) -> Tensor | None:
+        """What an embedding makes of each edge's kinds: (edges, width)."""
+        return None if self.table is None or self.sorts is None else self.table.index_select(0, self.sorts)
 
     def to(self, device: torch.device | str) -> Edges:
         """The same on a device."""
-        kinds, vectors = (None if part is None else part.to(device) for part in (self.kinds, self.vectors))
-        return Edges(self.links.to(device), kinds, vectors)
+        parts = (self.kinds, self.table, self.sorts)
+        return Edges(self.links.to(device), *(None if part is None else part.to(device) for part in parts))

@@ -133,7 +133,7 @@ class Stack(Part):
     def _share_positions(self, view: View) -> None:
         """Let all blocks see the positions that belong to the stack."""
         view.bias, view.grid = self.bias, self.embedding.grid  # type: ignore[assignment]
-        if view.edges is not None and view.edges.vectors is None:
+        if view.edges is not None and view.edges.table is None:
             view.edges = self.embedding.describe_edges(view.edges)  # type: ignore[operator]
         if self.scatter:
             view.scattered = scatter_positions(view, self.scatter, self.training)

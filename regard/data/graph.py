@@ -219,11 +219,14 @@ def find_eigenvectors(nodes: int, edges: Numbers, count: int) -> NDArray[np.floa
 def find_returns(nodes: int, edges: Numbers, steps: int) -> NDArray[np.float32]:
     """How likely a random walk from each node is to be there again after 1, 2, … steps: (nodes, steps)."""
     matrix = connect(nodes, edges)
-    walk = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
-    found, now = np.zeros((nodes, steps), np.float32), np.eye(nodes)
+    scale = 1 / np.sqrt(np.maximum(matrix.sum(1), 1))
+    # D⁻¹A to a power has the diagonal of S = D⁻½AD⁻½ to it; S is symmetric, so Sᵃ⁺ᵇ needs only the rows of Sᵃ and Sᵇ
+    walk = scale[:, None] * matrix * scale
+    found, before, now = np.zeros((nodes, steps), np.float32), np.eye(nodes), walk
     for step in range(steps):
-        now = now @ walk
-        found[:, step] = np.diagonal(now)
+        if step and step % 2 == 0:
+            before, now = now, now @ walk
+        found[:, step] = np.einsum("ij,ij->i", before if step % 2 == 0 else now, now)
     return found
 
 

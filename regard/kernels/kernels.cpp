@@ -996,6 +996,83 @@ AVX2 void return_avx2(const Sequence& all, const Gradients& grad, int64_t first,
   return_channels(all, grad, first, last);
 }
 
+// ---- messages along edges: what comes to a node is the sum of w · max(0, x + k) over its edges, or of w · x
+//
+// Edges stand in the order of the node where they end; on the way back, of the node where they begin.
+
+struct Edges {
+  int64_t nodes, width;
+  const float* x;         // (nodes, width)
+  const float* kinds;     // (sorts, width), what an edge of each sort adds; or null
+  const float* weights;   // (edges), or null
+  const int64_t *starts;  // (nodes + 1), where each node's edges begin
+  const int64_t *others;  // (edges), the node at the other end
+  const int64_t *ids;     // (edges), each edge's number
+  const int64_t *sorts;   // (edges), by the edge's number
+};
+
+INLINED void hear_nodes(const Edges& all, int64_t first, int64_t last, float* out) {
+  const int64_t width = all.width;
+  for (int64_t node = first; node < last; ++node) {
+    float* __restrict y = out + node * width;
+    std::fill(y, y + width, 0.0f);
+    for (int64_t at = all.starts[node]; at < all.starts[node + 1]; ++at) {
+      const int64_t edge = all.ids[at];
+      const float weight = all.weights ? all.weights[edge] : 1.0f;
+      const float* __restrict said = all.x + all.others[at] * width;
+      if (!all.kinds) {
+        for (int64_t c = 0; c < width; ++c) y[c] += weight * said[c];
+        continue;
+      }
+      const float* __restrict kind = all.kinds + all.sorts[edge] * width;
+      for (int64_t c = 0; c < width; ++c) {
+        const float sum = said[c] + kind[c];
+        y[c] += weight * (sum < 0.0f ? 0.0f : sum);  // what is no number stays none
+      }
+    }
+  }
+}
+
+// From the gradient of what was heard to that of x, and to that of the kinds, which are added up.
+INLINED void tell_nodes(const Edges& all, int64_t first, int64_t last, const float* grad, float* grad_x,
+                        float* grad_kinds) {
+  const int64_t width = all.width;
+  for (int64_t node = first; node < last; ++node) {
+    float* __restrict mine = grad_x + node * width;
+    std::fill(mine, mine + width, 0.0f);
+    const float* __restrict said = all.x + node * width;
+    for (int64_t at = all.starts[node]; at < all.starts[node + 1]; ++at) {
+      const int64_t edge = all.ids[at];
+      const float weight = all.weights ? all.weights[edge] : 1.0f;
+      const float* __restrict heard = grad + all.others[at] * width;
+      if (!all.kinds) {
+        for (int64_t c = 0; c < width; ++c) mine[c] += weight * heard[c];
+        continue;
+      }
+      const float* __restrict kind = all.kinds + all.sorts[edge] * width;
+      float* __restrict theirs = grad_kinds + all.sorts[edge] * width;
+      for (int64_t c = 0; c < width; ++c) {
+        const float passed = said[c] + kind[c] > 0.0f ? weight * heard[c] : 0.0f;
+        mine[c] += passed;
+        theirs[c] += passed;
+      }
+    }
+  }
+}
+
+SCAN512 void hear_avx512(const Edges& all, int64_t first, int64_t last, float* out) {
+  hear_nodes(all, first, last, out);
+}
+AVX2 void hear_avx2(const Edges& all, int64_t first, int64_t last, float* out) { hear_nodes(all, first, last, out); }
+SCAN512 void tell_avx512(const Edges& all, int64_t first, int64_t last, const float* grad, float* grad_x,
+                         float* grad_kinds) {
+  tell_nodes(all, first, last, grad, grad_x, grad_kinds);
+}
+AVX2 void tell_avx2(const Edges& all, int64_t first, int64_t last, const float* grad, float* grad_x,
+                    float* grad_kinds) {
+  tell_nodes(all, first, last, grad, grad_x, grad_kinds);
+}
+
 // ---- a step of a stack: calls that are written down once and played for every token
 
 enum Kind : int64_t { CENTRE, ROOT, SINGLE, BYTES, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL, AROUND };
@@ -1423,6 +1500,32 @@ void regard_scan_back(const float* u, const float* delta, const float* B, const 
     (level == WITH_VNNI ? return_avx512 : return_avx2)(all, grad, begin_part(inner, parts, part),
                                                       begin_part(inner, parts, part + 1));
   }
+}
+
+// What comes to each node along its edges; `sizes`: nodes, width, parts. out: (nodes, width).
+void regard_hear(const float* x, const float* kinds, const float* weights, const int64_t* starts,
+                 const int64_t* others, const int64_t* ids, const int64_t* sorts, float* out, const int64_t* sizes,
+                 int level) {
+  const int64_t nodes = sizes[0], width = sizes[1], parts = sizes[2];
+  const Edges all{nodes, width, x, kinds, weights, starts, others, ids, sorts};
+#pragma omp parallel for schedule(static) if ((starts[nodes] + nodes) * width > ALONE)
+  for (int64_t part = 0; part < parts; ++part)
+    (level == WITH_VNNI ? hear_avx512 : hear_avx2)(all, begin_tile(nodes, parts, part),
+                                                  begin_tile(nodes, parts, part + 1), out);
+}
+
+// The way back, with edges in the order of the node where they begin; `sizes`: nodes, width, parts, sorts.
+// grad_kinds: (parts, sorts, width), to be added up, zeros at first.
+void regard_hear_back(const float* x, const float* kinds, const float* weights, const int64_t* starts,
+                      const int64_t* others, const int64_t* ids, const int64_t* sorts, const float* grad,
+                      float* grad_x, float* grad_kinds, const int64_t* sizes, int level) {
+  const int64_t nodes = sizes[0], width = sizes[1], parts = sizes[2];
+  const Edges all{nodes, width, x, kinds, weights, starts, others, ids, sorts};
+#pragma omp parallel for schedule(static) if ((starts[nodes] + nodes) * width > ALONE)
+  for (int64_t part = 0; part < parts; ++part)
+    (level == WITH_VNNI ? tell_avx512 : tell_avx2)(all, begin_tile(nodes, parts, part),
+                                                  begin_tile(nodes, parts, part + 1), grad, grad_x,
+                                                  kinds ? grad_kinds + part * sizes[3] * width : nullptr);
 }
 
 // The best continuations of each group of rows, best first: those with the largest sum + x, or with the largest

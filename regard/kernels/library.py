@@ -46,6 +46,8 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_play": (c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_int64, c_int),
     "regard_scan": (*(c_void_p,) * 9, c_int),
     "regard_scan_back": (*(c_void_p,) * 14, c_int),
+    "regard_hear": (*(c_void_p,) * 9, c_int),
+    "regard_hear_back": (*(c_void_p,) * 11, c_int),
     "regard_best": (*(c_void_p,) * 6, c_int),
 }
 GIVES: dict[str, type] = {"regard_level": c_int, "regard_packed_bytes": c_int64}

@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Literal, Self
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.core.activation import ACTIVATIONS, Activation
@@ -26,6 +25,7 @@ from regard.core.spec import Size
 from regard.core.state import State
 from regard.core.view import View
 from regard.errors import SpecError
+from regard.parts.message import pass_messages
 from regard.parts.statistics import BatchNorm
 
 EPS = 1e-6  # what the gates of a node without neighbours are divided by
@@ -84,12 +84,6 @@ class MessagePassing(Mixer):
         """What every node makes of its neighbours: (nodes, width)."""
         raise NotImplementedError
 
-    def speak(self, x: Tensor, view: View) -> Tensor:
-        """What is said along each edge, before anybody weighs it: (edges, width)."""
-        said = x.index_select(0, view.links[0])
-        vectors = None if view.edges is None else view.edges.vectors
-        return said if vectors is None else F.relu(said + vectors)
-
 
 def list_real(view: View) -> Tensor | None:
     """The places that are real, counting through all rows: (real,); None: all are."""
@@ -120,8 +114,7 @@ class GraphConvolution(MessagePassing):
     def hear(self, x: Tensor, view: View, see: See | None) -> Tensor:
         scale = (count_neighbours(view, x[:, 0]) + 1).rsqrt()
         source, target = view.links
-        weights = scale[source] * scale[target]
-        sums = collect(self.speak(x, view) * weights[:, None], view, len(x)) + x * (scale * scale)[:, None]
+        sums = pass_messages(x, view, scale[source] * scale[target]) + x * (scale * scale)[:, None]
         return self.output(report(sums, "gathered", view, see))
 
 
@@ -142,7 +135,7 @@ class Isomorphism(MessagePassing):
         nn.init.zeros_(self.epsilon)
 
     def hear(self, x: Tensor, view: View, see: See | None) -> Tensor:
-        sums = (1 + self.epsilon) * x + collect(self.speak(x, view), view, len(x))
+        sums = (1 + self.epsilon) * x + pass_messages(x, view)
         hidden = self.up(report(sums, "gathered", view, see))
         hidden = hidden if self.inner_norm is None else self.inner_norm(hidden, list_real(view), not view.again)
         return self.down(self.activation(hidden))

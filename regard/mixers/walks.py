@@ -21,7 +21,8 @@ from regard.core.view import View
 from regard.errors import SpecError
 from regard.mixers.beside import Composite
 from regard.mixers.mamba import Mamba
-from regard.mixers.neighbours import collect, count_neighbours
+from regard.mixers.neighbours import count_neighbours
+from regard.parts.message import pass_messages
 
 
 class Walks(MixerSpec):
@@ -63,7 +64,7 @@ class WalkReader(Composite):
         share = 1 / count_neighbours(view, now[:, 0]).clamp(min=1)
         tokens = [now]
         for _ in range(self.steps_ahead):
-            now = collect(now.index_select(0, view.links[0]), view, len(now)) * share[:, None]
+            now = pass_messages(now, view) * share[:, None]
             tokens.insert(0, now)
         stacked = torch.stack(tokens, 1)  # (nodes, steps + 1, width)
         see = view.watcher(self.path, *self.names)

@@ -8,6 +8,7 @@ as extras: `laplacian` and `walks`, (rows, time, channels).
 
 from __future__ import annotations
 
+import math
 from typing import Literal, Self
 
 import torch
@@ -22,6 +23,8 @@ from regard.core.spec import Count, Rate, Size
 from regard.core.view import View
 from regard.errors import InputError
 from regard.parts.embedding import Embedding
+
+SORTS = 2**12  # of edges, for each of which there may be a vector ahead
 
 
 class Nodes(EmbeddingSpec):
@@ -92,7 +95,17 @@ class NodeEmbedding(Embedding):
         if edges.kinds is None or edges.kinds.shape[1] != len(self.kinds):
             there = 0 if edges.kinds is None else edges.kinds.shape[1]
             raise InputError(f"edges have {there} categories, and this model reads {len(self.kinds)}")
-        return edges.describe(add_up(self.kinds, edges.kinds))
+        kinds, sizes = edges.kinds, self.spec.edge_kinds
+        if bool((kinds < 0).any()) or bool((kinds >= kinds.new_tensor(sizes)).any()):
+            raise InputError(f"edges have categories up to {kinds.amax(0).tolist()}, and there are {sizes} of each")
+        if math.prod(sizes) > SORTS:
+            return edges.describe(add_up(self.kinds, kinds), torch.arange(len(kinds), device=kinds.device))
+        # few sorts of edges: a vector for each, instead of one for each edge
+        every = torch.cartesian_prod(*(torch.arange(size, device=kinds.device) for size in sizes))
+        sorts = kinds.new_zeros(len(kinds))
+        for place, size in enumerate(sizes):
+            sorts = sorts * size + kinds[:, place]
+        return edges.describe(add_up(self.kinds, every.view(-1, len(sizes))), sorts)
 
     def forward(self, inputs: Tensor, view: View) -> Tensor:
         inputs = inputs if inputs.dim() == 3 else inputs[..., None]

@@ -31,7 +31,8 @@ REAL = torch.tensor([[True] * 5, [True, True, True, False, False]])
 def call(spec: MixerSpec, vectors: Tensor | None = None, training: bool = False) -> tuple[Any, Tensor, Tensor]:
     torch.manual_seed(0)
     mixer, x = spec.build(WIDTH).double().train(training), torch.randn(ROWS, TIME, WIDTH, dtype=torch.float64)
-    edges = Edges.join([torch.tensor(pairs) for pairs in PAIRS], TIME).describe(vectors)
+    edges = Edges.join([torch.tensor(pairs) for pairs in PAIRS], TIME)
+    edges = edges if vectors is None else edges.describe(vectors, torch.arange(len(vectors)))
     return mixer, x, mixer(x, View.of(x, REAL, edges=edges))
 
 
