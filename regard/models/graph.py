@@ -50,8 +50,12 @@ class GraphModel(Settings):
     """The feed-forward, or gin's own network, has this many hidden units; unless given, twice the width."""
     feed: bool = False
     """A feed-forward follows in each block; gin has a network of its own."""
+    residual: bool = False
+    """What a block computes is added to what entered it; with a feed-forward it always is."""
     categories: tuple[Size, ...] = (256,)
     """A node has a category of each sort, and there are this many of each; in a run, the data says how many."""
+    edge_vectors: bool = True
+    """Messages hear of what kind their edge is, where edges are of several."""
     laplacian: Count = 0
     """Nodes know their places by this many eigenvectors of the graph's Laplacian."""
     walks: Count = 0
@@ -75,11 +79,13 @@ def compose(s: GraphModel) -> ModelSpec:
         mix=choose_mixer(s),
         ffn=feed if s.feed else None,
         norm=norm if s.feed else None,
-        residual=s.feed,
+        residual=s.feed or s.residual,
         dropout=s.dropout,
     )
     first = (BlockSpec(mix=Walks(steps=s.steps), norm=norm, dropout=s.dropout),) if s.steps else ()
-    embedding = Nodes(categories=s.categories, laplacian=s.laplacian, walks=s.walks, order=s.order)
+    embedding = Nodes(
+        categories=s.categories, edge_vectors=s.edge_vectors, laplacian=s.laplacian, walks=s.walks, order=s.order
+    )
     stack = StackSpec(
         width=s.width,
         depth=s.depth,

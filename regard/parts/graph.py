@@ -37,6 +37,8 @@ class Nodes(EmbeddingSpec):
     """A node has this many numbers, in the place of categories."""
     edge_kinds: tuple[Size, ...] = ()
     """An edge has a category of each sort, and there are this many of each; the data says how many."""
+    edge_vectors: bool = True
+    """Messages hear of what kind their edge is, where edges are of several."""
     laplacian: Count = 0
     """Nodes know their places by this many eigenvectors of the graph's Laplacian."""
     walks: Count = 0
@@ -61,7 +63,9 @@ class Nodes(EmbeddingSpec):
         return self.replace(categories=(tokens,))
 
     def read_graphs(self, categories: tuple[int, ...], channels: int, edge_kinds: tuple[int, ...]) -> Self:
-        return self.replace(categories=categories, channels=channels, edge_kinds=edge_kinds)
+        return self.replace(
+            categories=categories, channels=channels, edge_kinds=edge_kinds if self.edge_vectors else ()
+        )
 
     def build(self, width: int, table: Lookup | None = None) -> Part:
         return NodeEmbedding(self, width)
