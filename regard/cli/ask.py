@@ -11,7 +11,7 @@ import typer
 
 from regard.cli.arguments import JSON, PRECISION, RUN, hint, verb
 from regard.cli.help import may_color
-from regard.cli.inspect import ENDINGS
+from regard.cli.inspect import check_look
 from regard.cli.texts import FILE, GivenText, Manner, answer_texts, choose_source
 from regard.errors import InputError, SpecError
 from regard.host.machine import give_way
@@ -49,8 +49,8 @@ def ask(
     """
     if not table.exists():
         raise InputError(f"{table}: there is no such file", 'regard ask RUN TABLE.csv "QUESTION"')
-    if out is not None and out.suffix.lower() not in ENDINGS:
-        raise InputError(f"{out}: what is it to be?", f"a name that ends in {', '.join(ENDINGS)}")
+    if out is not None:
+        check_look(out)
     if out is not None and len(questions or []) != 1:
         raise SpecError(f"--out {out}: it holds one question", f'regard ask {run} {table} "QUESTION" --out {out}')
     source = choose_source(questions, files)

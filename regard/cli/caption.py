@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.arguments import JSON, PRECISION, RUN, search_settings, verb
-from regard.cli.pictures import FIT, WINDOW, PictureFile, PictureSource, choose_fit, choose_pictures
+from regard.cli.arguments import JSON, PRECISION, RUN, hint, search_settings, verb
+from regard.cli.inspect import check_look
+from regard.cli.pictures import FIT, WINDOW, PictureFile, choose_fit, choose_pictures
 from regard.cli.texts import Manner, answer_each
 from regard.errors import SpecError
 from regard.host.machine import give_way, keep_memory
@@ -53,6 +54,10 @@ def caption(
     A picture that can't be read is told, and the exit status is 3 then.
     """
     source, how, way = choose_pictures(pictures), search_settings(beam, nbest, settings), choose_fit(fit)
+    if out is not None:
+        check_look(out)
+        if not source.alone:
+            raise SpecError(f"--out {out}: a look is at one picture", "one file")
     from regard.decode.captioner import Caption, Captioner
     from regard.runs.load import load_as
 
@@ -60,7 +65,7 @@ def caption(
     captioner = load_as(run, Captioner, "only one that learned to caption captions", precision)
     captioner.settings(how)  # a mistake in the words is no picture's fault
     if out is not None:
-        look_at_caption(captioner, source, how, way, out)
+        look_at_caption(captioner, Path(source.paths[0]), how, way, out)
     named = source.count() != 1  # which of several pictures a line is about
     cut = 0
 
@@ -79,15 +84,13 @@ def caption(
             print(f"{name}{score}{each.text}")
 
     answer_each(source, "captioning", ask, show, Manner(as_json, "picture", Caption("", [], [], 0.0).as_json()), WINDOW)
+    if out is not None and out.suffix.lower() == ".html":
+        hint(f"open {out} in a browser")
     if cut:
         print(f"regard: {cut} captions were cut by a limit; --set max_tokens=N allows more", file=sys.stderr)
 
 
-def look_at_caption(
-    captioner: Captioner, source: PictureSource, how: dict[str, Any], fit: Fit | None, out: Path
-) -> None:
+def look_at_caption(captioner: Captioner, path: Path, how: dict[str, Any], fit: Fit | None, out: Path) -> None:
     """Write what a picture's caption looked at, word by word."""
-    if not source.alone:
-        raise SpecError(f"--out {out}: a look is at one picture", "one file")
-    path, captioner.fit = Path(source.paths[0]), fit
+    captioner.fit = fit
     captioner.look(path, captioner.caption(path, **how).text).save(out)

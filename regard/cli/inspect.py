@@ -196,9 +196,14 @@ def check_place(style: LookStyle, analysis: str | None, out: Path | None, as_jso
         if there is not None:
             style.refuse_elsewhere(where)
     if out is not None:
-        if out.suffix.lower() not in ENDINGS:
-            raise InputError(f"{out}: what is it to be?", f"a name that ends in {', '.join(ENDINGS)}")
-        check_file(out)
+        check_look(out)
+
+
+def check_look(out: Path) -> None:
+    """Tell before anything is computed that a look can't be written there."""
+    if out.suffix.lower() not in ENDINGS:
+        raise InputError(f"{out}: what is it to be?", f"a name that ends in {', '.join(ENDINGS)}")
+    check_file(out)
 
 
 def tell_look(look: Look, analysis: str | None, best: int) -> dict[str, Any]:

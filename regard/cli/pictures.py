@@ -63,7 +63,8 @@ def find_pictures(paths: Sequence[str]) -> Iterator[PictureFile]:
     """All pictures that are meant, one after the other; what can't be read has its fault and loses no other.
 
     A file that is named is taken for a picture, whatever its name; in folders and archives only those are whose names
-    say so. `a.zip:b.png` is a member of an archive, and `a.zip:b` a folder in it.
+    say so, and those of formats that aren't read are told. `a.zip:b.png` is a member of an archive, and `a.zip:b` a
+    folder in it.
     """
     for path in paths:
         try:
@@ -75,7 +76,7 @@ def find_pictures(paths: Sequence[str]) -> Iterator[PictureFile]:
 def _find(path: str) -> Iterator[PictureFile]:
     from regard.data.gallery import FileGallery, open_gallery
     from regard.data.log import Log
-    from regard.data.picture import FILES
+    from regard.data.picture import FILES, STRANGE
     from regard.data.source import split_member
 
     archive, member = split_member(path)
@@ -84,7 +85,7 @@ def _find(path: str) -> Iterator[PictureFile]:
     with open_gallery(archive if one else path) as gallery:
         plain = isinstance(gallery, FileGallery)
         for leaf in gallery.walk(log):
-            if plain or (leaf.name == member if one else leaf.name.lower().endswith(FILES)):
+            if plain or (leaf.name == member if one else leaf.name.lower().endswith((*FILES, *STRANGE))):
                 count += 1
                 try:
                     yield PictureFile(leaf.place, leaf.place, content=leaf.read())

@@ -48,6 +48,11 @@ class PixelCoder:
         return self.height * self.width * self.channels
 
     @property
+    def takes_two(self) -> bool:
+        """Whether pictures must be black and white as they come."""
+        return self.levels == 2 and self.binarise == "none"
+
+    @property
     def begin(self) -> int:
         """The token that stands before every picture."""
         return self.levels
@@ -82,7 +87,7 @@ class PixelCoder:
             return (draw(chance, pictures.size).reshape(pictures.shape) < pictures).astype(np.uint8)
         if self.binarise in ("static", "dynamic"):  # a dynamic one is measured on a draw that stays
             return np.stack([self._draw_once(picture) for picture in pictures])
-        if self.levels == 2:
+        if self.takes_two:
             return _take_two(pictures)
         return (pictures.astype(np.uint16) * self.levels >> 8).astype(np.uint8)
 

@@ -21,7 +21,7 @@ from regard.data.canvas import Picture
 from regard.data.given import GivenPicture, name_picture, open_picture
 from regard.data.log import Unusable
 from regard.data.picture import fit_picture
-from regard.data.pixel import PixelCoder
+from regard.data.pixel import PixelCoder, find_grey
 from regard.decode.engine import Beginning, Choice, Engine, Request, Scorer, Turn
 from regard.decode.pipeline import PicturePipeline
 from regard.errors import InputError
@@ -104,12 +104,18 @@ class Painter(PicturePipeline):
                 "255 * picture, where 1 is white",
             )
         try:
-            return fit_picture(found, (coder.height, coder.width), self.fit, coder.channels)
+            fitted = fit_picture(found, (coder.height, coder.width), self.fit, coder.channels)
         except Unusable:
             raise InputError(
                 f"{told}the picture is {describe(found)}, and the model draws bytes, {coder.shape}",
                 f"--fit resize, crop or pad, to {coder.height} × {coder.width}" if found.dtype == np.uint8 else "bytes",
             ) from None
+        if coder.takes_two and fitted.dtype == np.uint8 and (grey := find_grey(fitted)) is not None:
+            raise InputError(
+                f"{told}a value of it is {grey}, and the model knows black and white alone",
+                f"a picture of {coder.height} × {coder.width} whose values are 0 and 255",
+            )
+        return fitted
 
     def sample(
         self, count: int = 1, temperature: float = 1.0, seed: int = 0, *, advance: Advance = ignore

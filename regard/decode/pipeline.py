@@ -112,8 +112,7 @@ class PicturePipeline(Pipeline):
 
 
 def refuse_target(pipeline: Pipeline, target: str | None) -> None:
-    """For those that read one text: a second one would be passed over in silence."""
+    """For those that write nothing of what they read: a target would be passed over in silence."""
     if target is not None:
-        raise InputError(
-            f"a {type(pipeline).__name__} reads one text, and a target is given too", "a target is for translators"
-        )
+        told = f"this {type(pipeline).__name__} reads one {pipeline.reads.removesuffix('s')}, and a target is given too"
+        raise InputError(told, "leave it out: a target is for translators, and a caption for captioners")

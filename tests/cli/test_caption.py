@@ -78,8 +78,17 @@ def test_a_look_is_written_for_one_picture(run: str, pictures: Path, tmp_path: P
     )
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "look.json").read_text())
+    page = tmp_path / "look.html"
+    done = regard("caption", run, str(pictures / "a.npy"), "--set", "max_tokens=4", "--out", str(page))
+    assert page.exists() and f"next: open {page} in a browser" in done.stderr
     several = regard("caption", run, str(pictures), "--out", str(tmp_path / "look.json"))
     assert several.returncode == 2 and "one picture" in several.stderr
+
+
+def test_a_look_that_cannot_be_written_is_refused_before_a_model_is_loaded(pictures: Path) -> None:
+    for place, told in (("look.foo", "what is it to be?"), (str(pictures / "a.npy" / "look.html"), "a.npy")):
+        done = regard("caption", "no-run", str(pictures / "a.npy"), "--out", place)
+        assert done.returncode != 0 and told in done.stderr and "no-run" not in done.stderr
 
 
 def test_a_picture_of_another_size_is_fitted_where_it_is_looked_at_and_measured(

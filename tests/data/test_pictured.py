@@ -9,6 +9,7 @@ import lzma
 import os
 import struct
 import tarfile
+import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -669,6 +670,23 @@ def test_a_prepared_corpus_maps_its_pictures(tmp_path: Path) -> None:
         (moved / name).write_bytes(content)
     (moved / "own.txt").write_text("mine")
     assert not discard(moved) and [file.name for file in moved.iterdir()] == ["own.txt"]
+
+
+def test_memory_does_not_grow_with_the_pictures(tmp_path: Path) -> None:
+    def peak(count: int) -> int:
+        pictures = np.broadcast_to(draw(0, (1, 100, 100, 3)), (count, 100, 100, 3))
+        np.save(tmp_path / "train.npy", pictures)
+        discard(tmp_path / "data")
+        tracemalloc.start()
+        prepared, _ = make_ready({"train": "train.npy"}, tmp_path, Keeper("pictures"))
+        assert len(prepared) == count
+        for first in range(0, count, 50):
+            prepared.columns["picture"].gather(range(first, first + 50))
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    assert peak(1200) < peak(600) + 1_000_000  # of 18 megabytes more
 
 
 def test_the_digest_covers_every_pixel_and_a_split_goes_by_pixels(tmp_path: Path) -> None:

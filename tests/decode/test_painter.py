@@ -160,6 +160,16 @@ def test_bits_are_not_taken_for_black(binarise: Binarisation) -> None:
     assert (Painter(painter.model, PixelCoder(4, 4, 1)).read(bits) == 1).all()
 
 
+def test_greys_are_refused_where_pictures_come_in_black_and_white() -> None:
+    painter = Painter(make_model(height=4, width=4), PixelCoder(4, 4, 1))
+    picture = np.zeros((4, 4, 1), np.uint8)
+    picture[2, 1] = 90
+    for ask in (painter.complete, painter.score):
+        with pytest.raises(InputError, match="a value of it is 90, and the model knows black and white alone") as error:
+            ask(picture)
+        assert "task." not in error.value.hint  # nobody trains again to complete a picture
+
+
 @pytest.mark.parametrize("wrong", [{"rows": 4}, {"rows": -1}, {"pixels": 16}, {"rows": 1, "pixels": 1}, {"count": 0}])
 def test_what_can_not_be_drawn_is_refused(wrong: dict[str, int]) -> None:
     painter = Painter(make_model(height=4, width=4), PixelCoder(4, 4, 1))

@@ -207,7 +207,7 @@ def test_bad_texts_are_refused() -> None:
         translator().look("   ")
     with pytest.raises(InputError, match="the text is empty"):
         writer().look("")
-    with pytest.raises(InputError, match="a Writer reads one text, and a target is given too"):
+    with pytest.raises(InputError, match="this Writer reads one text, and a target is given too"):
         writer().look("the cat", "le chat")
     with pytest.raises(InputError, match="several models answer together"):
         one = translator()

@@ -256,6 +256,22 @@ def test_bad_pictures_lose_no_others(run: Path, folder: Path, tmp_path: Path) ->
     assert f"{tmp_path}/text.png: not a picture" in alone.stderr
 
 
+def test_formats_that_are_not_read_are_told_in_folders_too(run: Path, folder: Path, tmp_path: Path) -> None:
+    shutil.copy(folder / "test/left/001.png", tmp_path / "a.png")
+    (tmp_path / "b.gif").write_bytes(b"GIF89a")
+    (tmp_path / "notes.txt").write_text("no picture, and not meant for one")
+    done = regard("classify", str(run), str(tmp_path))
+    assert (done.returncode, len(done.stdout.splitlines())) == (3, 2)
+    assert f"{tmp_path}/b.gif: not a picture" in done.stderr
+    assert "no answer for 1 of the pictures" in done.stderr
+
+
+def test_a_classifier_is_given_no_caption(run: Path, folder: Path) -> None:
+    done = regard("inspect", str(run), "--image", str(folder / "test/left/001.png"), "--text", "a red square")
+    assert done.returncode == 3
+    assert "this ImageClassifier reads one picture, and a target is given too" in done.stderr
+
+
 def test_what_is_no_question_to_pictures_is_refused(run: Path, folder: Path) -> None:
     for words, told in (
         ((), "which pictures?"),
