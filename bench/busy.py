@@ -29,7 +29,7 @@ from bench.harness import (
 )
 from bench.material import make_run
 from bench.page import Bar, Table
-from bench.training import FILES, begin_run
+from bench.training import FILES, SMOKE, begin_run
 
 QUIET, HEEDLESS, BUSY = "quiet", "quiet, giving way to nobody", "beside a busy process"
 TABLE = Table(
@@ -86,7 +86,8 @@ def main() -> None:
     words = read_words(parser)
     corpus, seconds = find_corpus(words.corpus, *FILES), 8.0 if words.quick else words.seconds
     with tempfile.TemporaryDirectory() as folder:
-        run = begin_run(corpus, Path(folder) / "training", "transformer-tiny", 0.15, seconds, "fp32")
+        more = SMOKE if words.quick else []
+        run = begin_run(corpus, Path(folder) / "training", "transformer-tiny", 0.15, seconds, "fp32", *more)
         held = measure_case("training Transformer-tiny", "learner", "train", {"run": str(run.folder)}, words)
         model = make_run(Path(folder) / "decoding", "translation", "transformer-tiny")
         work = {"run": str(model), "precision": "fp32", "shortest": 8, "longest": 24, "vocabulary": 8000}

@@ -11,20 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import Side, finish, make_parser, measure_table, read_words, say
-from bench.material import make_run, send_out
+from bench.material import TORCH_ALONE, make_run, send_out
 from bench.page import Bar, Table
 
 PRECISIONS = ("fp32", "int8", "auto")
 OURS = tuple(f"ours {precision}" for precision in PRECISIONS)
+WITHOUT = "ours fp32 without our kernels"
 HUGGING, RUNTIME = "transformers fp32", "ONNX Runtime fp32"
 TABLE = Table(
     "Reading with an encoder",
     "tokens a second, BERT-base",
-    (*OURS, HUGGING, RUNTIME),
+    (*OURS, WITHOUT, HUGGING, RUNTIME),
     (
         Bar("ours ÷ transformers", OURS, (HUGGING,)),
         Bar("ours ÷ ONNX Runtime", OURS, (RUNTIME,)),
         Bar("ours fp32 ÷ ONNX Runtime", OURS[:1], (RUNTIME,)),
+        Bar("our kernels ÷ torch's, fp32", OURS[:1], (WITHOUT,)),
     ),
     command="python -m bench.encoding",
 )
@@ -35,6 +37,7 @@ def list_sides(run: Path, places: dict[str, str], work: dict[str, Any]) -> list[
         Side(f"ours {precision}", "ours", "encode", {**work, "run": str(run), "precision": precision}, "ours")
         for precision in PRECISIONS
     ]
+    ours.append(Side(WITHOUT, "ours", "encode", {**work, "run": str(run), "precision": "fp32"}, "ours", TORCH_ALONE))
     hugging = Side(HUGGING, "hugging", "encode", {**work, "folder": places["hf"]})
     return [*ours, hugging, Side(RUNTIME, "runtime", "encode", {**work, "file": places["onnx"]})]
 

@@ -11,21 +11,25 @@ import tempfile
 from pathlib import Path
 
 from bench.harness import Side, find_corpus, finish, make_parser, measure_table, read_words, say
+from bench.material import TORCH_ALONE
 from bench.page import Bar, Table
+from bench.training import SMOKE
 from regard.config import read
 from regard.runs.folder import Run
 
 RECIPE = Path(__file__).parents[1] / "recipes" / "shakespeare-characters.yaml"
 OURS, PLAIN, HUGGING = "ours", "a plain PyTorch loop", "transformers' GPT-2"
+WITHOUT = "ours without our kernels"
 SHAPE = {"width": 128, "depth": 4, "heads": 4, "context": 64, "dropout": 0}
 ROWS = 12
 TABLE = Table(
     "Training a GPT of nanoGPT's CPU size",
     "tokens a second",
-    (OURS, PLAIN, HUGGING),
+    (OURS, WITHOUT, PLAIN, HUGGING),
     (
         Bar("ours ÷ a plain loop", (OURS,), (PLAIN,), least=1.7),
         Bar("ours ÷ transformers", (OURS,), (HUGGING,)),
+        Bar("our kernels ÷ torch's", (OURS,), (WITHOUT,)),
     ),
     command="python -m bench.gpt CORPUS",
 )
@@ -39,7 +43,7 @@ def main() -> None:
     corpus, seconds = find_corpus(words.corpus, "input.txt").resolve(), 3.0 if words.quick else words.seconds
     with tempfile.TemporaryDirectory() as folder:
         say("reads the corpus")
-        told = [f"data={corpus}", f"out={folder}/run", f"train.minutes={seconds / 60}"]
+        told = [f"data={corpus}", f"out={folder}/run", f"train.minutes={seconds / 60}", *(SMOKE if words.quick else [])]
         # nothing to evaluate: time for that would be taken off the steps
         told += [f"batches.tokens={ROWS * SHAPE['context']}", "corpus.holdout=0", "corpus.split.validation=0"]
         shape = ["kind=gpt2", *(f"{name}={value}" for name, value in SHAPE.items())]
@@ -49,6 +53,7 @@ def main() -> None:
         work = {"corpus": str(corpus), "seconds": seconds}
         sides = [
             Side(OURS, "learner", "train", {"run": str(run.folder)}, "ours"),
+            Side(WITHOUT, "learner", "train", {"run": str(run.folder)}, "ours", TORCH_ALONE),
             Side(PLAIN, "plain", "train_language", work, "ours"),
             Side(HUGGING, "hugging", "train_language", {**work, **SHAPE, "rows": ROWS}),
         ]

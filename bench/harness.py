@@ -145,10 +145,14 @@ def serve(jobs: Mapping[str, Callable[[Mapping[str, Any]], Callable[[], float]]]
     try:
         measure = jobs[sys.argv[1]](json.loads(sys.stdin.readline()))
         answer(versions=find_versions(packages))
-        for _ in sys.stdin:
-            answer(figure=measure())
     except (ImportError, Missing) as error:
         answer(missing=str(error))
+        return
+    for _ in sys.stdin:
+        try:
+            answer(figure=measure())
+        except (ImportError, Missing) as error:  # it may be asked again, for another column
+            answer(missing=str(error))
 
 
 def read_speed(name: str, command: Sequence[str], pattern: str) -> float:

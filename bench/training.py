@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import Side, describe_instructions, find_corpus, finish, make_parser, measure_table, read_words, say
+from bench.material import TORCH_ALONE
 from bench.page import Bar, Table
 from regard.config import read
 from regard.runs.folder import Run
@@ -23,7 +24,7 @@ RECIPE = Path(__file__).parents[1] / "recipes" / "multi30k-en-fr-30min.yaml"
 FILES = ("train.en", "train.fr", "val.en", "val.fr")
 TOKENS = 2048
 OURS, PLAIN, JOEY, EOLE = "ours", "a plain PyTorch loop", "JoeyNMT", "Eole"
-HALF = "ours bf16"
+HALF, WITHOUT = "ours bf16", "ours without our kernels"
 KEEPING = "a plain loop that keeps memory"  # as ours does, by the one call to glibc that makes most of the difference
 TINY = {"kind": "transformer", "width": 128, "depth": 4, "heads": 4, "hidden": 256, "dropout": 0.15}
 BASE = {"kind": "transformer", "width": 512, "depth": 6, "heads": 8, "hidden": 2048, "dropout": 0.1}
@@ -35,6 +36,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "attentive LSTM with feeding": ("luong-feed", {**LSTM, "feed": True}),
 }
 SMALL = {"width": 64, "depth": 1, "heads": 4, "hidden": 64}  # of a smoke run, where a base model would take minutes
+SMOKE = ["train.minutes=null", "train.steps=12"]  # a busy machine comes to an end of these too
 UNIT = "target tokens a second"
 NOTE = (
     "The plain loop has the very batches of ours, fused attention, `F.cross_entropy` and `AdamW` as torch has them;\n"
@@ -52,8 +54,9 @@ def make_table(case: str) -> Table:
             Bar("ours ÷ Eole", (OURS,), (EOLE,), least=2.0),
             Bar("ours ÷ a plain loop", (OURS,), (PLAIN,), least=2.0),
             Bar("ours ÷ a plain loop that keeps memory", (OURS,), (KEEPING,)),
+            Bar("our kernels ÷ torch's", (OURS,), (WITHOUT,)),
         )
-        sides = (OURS, PLAIN, KEEPING, JOEY, EOLE)
+        sides = (OURS, WITHOUT, PLAIN, KEEPING, JOEY, EOLE)
         return Table("Training Transformer-tiny", UNIT, sides, bars, command=COMMAND, note=NOTE)
     if case == "Transformer-base":
         bars = (
@@ -111,6 +114,8 @@ def list_sides(table: Table, runs: dict[str, Run], shape: dict[str, Any], work: 
     def ask(name: str) -> Side:
         if name in runs:
             return Side(name, "learner", "train", {**work, "run": str(runs[name].folder)}, "ours")
+        if name == WITHOUT:
+            return Side(name, "learner", "train", {**work, "run": str(runs[OURS].folder)}, "ours", TORCH_ALONE)
         if name in (PLAIN, KEEPING):
             told = {**work, **shape, "run": str(runs[OURS].folder), "keeps": name == KEEPING}
             return Side(name, "plain", "train", told, "ours")
@@ -128,6 +133,7 @@ def measure_models(corpus: Path, folder: Path, words: Namespace) -> bool:
         seconds = 3.0 if words.quick else words.seconds * (4 if case == "Transformer-base" else 1)
         table = make_table(case)
         shape, more = shrink(case, sizes, words.quick)
+        more += SMOKE if words.quick else []
         say(f"{case}: reads the corpus")
         runs = {}
         for name in (side for side in table.sides if side in (OURS, HALF)):

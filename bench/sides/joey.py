@@ -28,7 +28,7 @@ def describe_model(settings: Mapping[str, Any]) -> dict[str, Any]:
         cell = {"type": "recurrent", "rnn_type": "lstm", "num_layers": 1, "dropout": dropout}
         # an encoder that reads both ways has half of the width for each
         encoder = {**cell, "hidden_size": width // 2, "bidirectional": True}
-        feeding = {"attention": "luong", "input_feeding": settings["feed"], "init_hidden": "bridge"}
+        feeding = {"attention": "luong", "input_feeding": settings["feed"], "init_hidden": "last"}
         decoder = {**cell, "hidden_size": width, **feeding}
     sides = {"encoder": {**encoder, "embeddings": words}, "decoder": {**decoder, "embeddings": words}}
     return {"tied_embeddings": True, "tied_softmax": True, **sides}

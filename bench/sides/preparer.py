@@ -22,7 +22,9 @@ def begin(settings: Mapping[str, Any]) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         words = [f"data={settings['corpus']}", f"out={folder}/run", f"tokenizer.like={settings['like']}"]
-        Run.begin(read(RECIPE).change([*words, "corpus.validation=null", "corpus.test=null"]))
+        # all lines are for training: who keeps some back for validation reads them all once more, and cuts fewer
+        none = ["corpus.validation=null", "corpus.split.validation=0", "corpus.test=null"]
+        Run.begin(read(RECIPE).change([*words, *none]))
 
 
 def prepare(settings: Mapping[str, Any]) -> Callable[[], float]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -149,9 +150,9 @@ class FormSpec(Spec):
         """How many numbers it has at each position, and how many answers; None: its positions are no vectors."""
         return None
 
-    def list_arrays(self) -> list[str]:
-        """The fields that hold arrays."""
-        return [name for name, field in self.list_fields().items() if isinstance(field, ArrayField)]
+    def list_arrays(self) -> tuple[str, ...]:
+        """The fields that hold arrays; it is asked of every sample, so they are found once."""
+        return find_arrays(type(self))
 
     def list_fields(self) -> dict[str, Field]:
         """The fields that a sample has or may have."""
@@ -160,6 +161,11 @@ class FormSpec(Spec):
     def list_pictures(self) -> list[str]:
         """The fields that hold pictures."""
         return [name for name, field in self.list_fields().items() if isinstance(field, PictureField)]
+
+
+@cache
+def find_arrays(form: type[FormSpec]) -> tuple[str, ...]:
+    return tuple(name for name, field in {**form.holds, **form.may_hold}.items() if isinstance(field, ArrayField))
 
 
 class PairForm(FormSpec):

@@ -6,6 +6,7 @@ import io
 import json
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from regard.cli.prepare import settle_doubts
+from regard.cli.progress import Work
 from regard.config import Document, assignments, read, spell_word
 from regard.errors import Doubt
 from tests.cli.test_cli import Done, regard
@@ -139,6 +141,22 @@ def test_training_tells_what_it_read(tmp_path: Path) -> None:
     assert "data: such as text: the film number 0 was dull, label: bad" in lines
     assert len(lines) <= 8
     assert "data:" not in done.stdout
+
+
+def test_making_a_corpus_ready_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[Work]()
+
+    def watch(work: Work) -> nullcontext[None]:
+        told.append(work)
+        return nullcontext()
+
+    monkeypatch.setattr("regard.cli.progress.print_now_and_then", watch)
+    assert begin(tmp_path, LABELS).returncode == 0
+    known = {work.what: (work.done, work.total) for work in told}
+    assert known["reading the corpus, samples"] == (len(ROWS), None)
+    assert "learning tokens" in known
+    done, total = known["cutting the corpus into tokens, samples"]
+    assert done == total and 0 < done <= len(ROWS)  # some are kept back
 
 
 def begin(folder: Path, content: str, answers: str | None = None) -> Done:

@@ -12,6 +12,7 @@ import torch
 import typer
 
 import regard
+from bench.precision import PROMISED, SHARES
 from regard.cli.arguments import app
 from regard.core.model import Model
 from regard.core.packed import PackedDense, PackedLookup, find_precision, list_matrices, list_multiplied
@@ -21,6 +22,7 @@ from regard.models import preset
 from regard.runs import precision as measurement
 from regard.runs.align import align
 from regard.runs.compare import compare
+from regard.runs.evaluate import TestSet, evaluate
 from regard.runs.load import load_bundle
 from regard.runs.precision import (
     PIECE,
@@ -234,6 +236,27 @@ def test_an_evaluation_records_what_was_chosen(run: str, tmp_path: Path) -> None
     (found,) = told(run_here("report", run, "--json", "--no-model"))
     assert found["runs"][0]["tests"][-1]["precision"] == "int8"
     assert "test, int8" in collect_report([run], model=False).page()
+
+
+@pytest.mark.long
+def test_fewer_bits_cost_no_more_perplexity_than_promised(tmp_path: Path) -> None:
+    """Of a model that has learned for some seconds; `bench/precision.py` holds runs on real texts to the same."""
+    tree: dict[str, Any] = {
+        "task": "translation",
+        "corpus": {"kind": "en-fr", "train": 2000, "validation": 20, "test": 200, "combinations": 0},
+        "model": {"kind": "transformer-tiny", "width": 128, "depth": 2, "heads": 4, "hidden": 128},
+        "batches": {"tokens": 1024},
+        "train": {"steps": 200, "evaluate": 0, "optimizer": {"rate": 0.004}},
+    }
+    learned = train(tmp_path, "learned", **tree)
+
+    def measure(precision: str) -> float:
+        return float(evaluate([learned], TestSet(), {"beam": 1}, precision=precision).measures["perplexity"])
+
+    whole = measure("fp32")
+    assert whole < 100  # of 8,000 tokens at first
+    for precision, share in SHARES.items():
+        assert 0 < abs(measure(precision) / whole - 1) <= PROMISED["perplexity"] * share, precision
 
 
 def test_python_tells_the_precision_and_models_of_an_ensemble_may_differ(run: str) -> None:
