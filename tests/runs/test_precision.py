@@ -12,7 +12,7 @@ import torch
 import typer
 
 import regard
-from regard.cli.arguments import app
+from regard.cli import app
 from regard.core.model import Model
 from regard.core.packed import PackedDense, PackedLookup, find_precision, list_matrices, list_multiplied
 from regard.decode.translator import ensemble
