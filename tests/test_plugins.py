@@ -45,8 +45,8 @@ def another_process() -> Iterator[None]:
     """What is loaded inside is gone afterwards, and nothing is loaded at first."""
     tables: list[MutableMapping[Any, Any]] = [*roles(), FAMILIES, LOADED.plugins, LOADED.broken]
     kept, scanned = [dict(table) for table in tables], LOADED.scanned
-    for table in (LOADED.plugins, LOADED.broken):
-        table.clear()
+    LOADED.plugins.clear()
+    LOADED.broken.clear()
     LOADED.scanned = False
     try:
         yield

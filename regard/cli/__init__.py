@@ -75,7 +75,9 @@ def enter_verbs(words: Sequence[str] = ()) -> Any:
     for file in [file for file, verbs in VERBS.items() if typed in verbs] or VERBS:
         import_module(f"regard.cli.{file}")
     order = [verb for verbs in VERBS.values() for verb in verbs]
-    app.registered_commands.sort(key=lambda command: order.index(command.name or command.callback.__name__))
+    app.registered_commands.sort(
+        key=lambda command: order.index(command.name or str(command.callback and command.callback.__name__))
+    )
     return app
 
 

@@ -73,8 +73,8 @@ def keep_memory() -> bool:
     kernel, which zeroes them. For programs that own their process: the command line, a benchmark, a notebook that asks
     for it. Returns whether it could be done; elsewhere than on glibc nothing happens.
 
-    What Python holds already, most of it torch's own functions and classes, stays until the end, so the collector of garbage
-    needn't go through it again and again, nor at exit: that was a tenth of the time of one line's answer.
+    What Python holds already, most of it torch's own functions and classes, stays until the end. So the garbage
+    collector needn't go through it again and again, nor at exit: that was a tenth of the time of one line's answer.
     """
     gc.freeze()
     if not sys.platform.startswith("linux"):
