@@ -6,48 +6,49 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from regard.cli.arguments import app
 from regard.errors import DiskError, RegardError
 from regard.host.files import FULL, describe
 
+if TYPE_CHECKING:
+    from regard.cli.arguments import app as app
+
 __all__ = ["app", "run"]
 
-for name in (
-    "demo",
-    "prepare",
-    "train",
-    "sweep",
-    "folds",
-    "prefer",
-    "runs",
-    "translate",
-    "generate",
-    "chat",
-    "answer",
-    "ask",
-    "score",
-    "caption",
-    "paint",
-    "retrieve",
-    "evaluate",
-    "report",
-    "compare",
-    "frontier",
-    "align",
-    "look",
-    "inspect",
-    "laws",
-    "lab",
-    "settings",
-    "exchange",
-):  # in the order in which help lists their verbs
-    import_module(f"regard.cli.{name}")
-
+# the files of this folder that hold verbs, in the order in which help lists these
+VERBS = {
+    "demo": ("demo",),
+    "prepare": ("data", "new"),
+    "train": ("train", "resume", "plan", "verify", "average"),
+    "sweep": ("sweep",),
+    "folds": ("folds",),
+    "prefer": ("prefer",),
+    "runs": ("runs", "rm", "log"),
+    "translate": ("translate",),
+    "generate": ("generate",),
+    "chat": ("chat",),
+    "answer": ("fill", "classify", "tag"),
+    "inspect": ("inspect",),
+    "ask": ("ask",),
+    "score": ("score",),
+    "caption": ("caption",),
+    "paint": ("sample", "complete"),
+    "retrieve": ("embed", "search"),
+    "evaluate": ("eval",),
+    "report": ("report",),
+    "compare": ("compare",),
+    "frontier": ("frontier",),
+    "align": ("align",),
+    "look": ("show", "tokens", "plot", "doctor"),
+    "laws": ("laws",),
+    "lab": ("lab",),
+    "settings": ("settings",),
+    "exchange": ("import", "export"),
+}
 PIPE = 141  # the status of a program whose reader went away: 128 + SIGPIPE
 
 
@@ -59,8 +60,42 @@ def run() -> None:
     if sys.stdout is None:
         error = DiskError("standard output is closed, and the results go there", "regard … > FILE")
         sys.exit(tell(error))
-    status = attempt(lambda: app(prog_name="regard"))
+    status = attempt(lambda: enter_verbs(sys.argv[1:])(prog_name="regard"))
     sys.exit(attempt(sys.stdout.flush) or status)  # what nobody takes is found out here, not at exit
+
+
+def enter_verbs(words: Sequence[str] = ()) -> Any:
+    """The program with the verb that is typed; for help, for completion and for words that nobody knows, with all.
+
+    To describe forty verbs to the parser takes longer than to answer a line with one of them.
+    """
+    from regard.cli.arguments import app
+
+    typed = None if "_REGARD_COMPLETE" in os.environ else find_verb(words)
+    for file in [file for file, verbs in VERBS.items() if typed in verbs] or VERBS:
+        import_module(f"regard.cli.{file}")
+    order = [verb for verbs in VERBS.values() for verb in verbs]
+    app.registered_commands.sort(
+        key=lambda command: order.index(command.name or str(command.callback and command.callback.__name__))
+    )
+    return app
+
+
+def find_verb(words: Sequence[str]) -> str | None:
+    """The first word that isn't an option of the program itself; None where such an option may be all that is asked."""
+    rest = iter(words)
+    for word in rest:
+        if word == "--uses":
+            next(rest, None)
+        elif not word.startswith("--uses="):
+            return None if word.startswith("-") else word
+    return None
+
+
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module 'regard.cli' has no attribute {name!r}")
+    return enter_verbs()
 
 
 def attempt(work: Callable[[], object]) -> int:

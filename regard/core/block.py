@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.core.dropout import dropout, skip_rows
 from regard.core.grid import Grid
 from regard.core.mixer import Mixer, MixerSpec, Part
+from regard.core.registry import Kinds
 from regard.core.role import FeedSpec, NormSpec
 from regard.core.spec import Rate, Spec, build_optional
 from regard.core.state import Group, State
@@ -163,7 +164,7 @@ def forgetful(mixer: Mixer) -> SpecError:
 class BlockSpec(Spec):
     """Which sublayers a block has, where their norms stand, and whether the input is added back."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = ".block"
     kind: Literal["block"] = "block"
     mix: MixerSpec | None = None

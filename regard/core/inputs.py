@@ -13,7 +13,6 @@ from typing import Never
 import torch
 from torch import Tensor
 
-from regard.core.advice import refuse
 from regard.core.edges import Edges
 from regard.core.padding import Padding, Side
 from regard.core.probe import Probe
@@ -57,6 +56,8 @@ class Inputs:
     ) -> Inputs:
         """The record of a call that was typed out; one that is there already stands alone."""
         if strange:
+            from regard.core.advice import refuse
+
             refuse(strange)
         if not isinstance(tokens, Inputs):
             return cls(tokens, valid, documents, memory, extras or {}, probe)

@@ -13,6 +13,7 @@ from typing import ClassVar, Self
 from torch import Tensor, nn
 
 from regard.core.grid import Grid
+from regard.core.registry import Kinds
 from regard.core.role import RelativeSpec
 from regard.core.spec import Spec
 from regard.core.state import State
@@ -93,7 +94,7 @@ class Mixer(Part):
 class MixerSpec(Spec):
     """How positions are mixed."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.mixers")
     home: ClassVar[str | None] = ".mix"
     meanings: ClassVar[Mapping[str, str]] = {
         "causal": "A position sees only itself and what came before it.",

@@ -23,6 +23,7 @@ from regard.core.mixer import Mixer, Part
 from regard.core.packed import count_weights
 from regard.core.padding import Valid, check_valid
 from regard.core.probe import Probe, Sight, join_probes
+from regard.core.registry import Kinds
 from regard.core.role import HeadSpec, InitSpec, insist_on_memory
 from regard.core.spec import Spec, build_optional
 from regard.core.stack import Stack, StackSpec
@@ -288,7 +289,7 @@ class ModelSpec(Spec):
     61440
     """
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = "model"
     kind: Literal["model"] = "model"
     encoder: StackSpec | None = None
@@ -352,8 +353,7 @@ class ModelSpec(Spec):
         }
         if self.head is not None:
             changes["head"] = self.head.resize(target)
-        if source != target:
-            changes["share"] = False
+        changes |= {} if source == target else {"share": False}
         return self.replace(**changes)
 
     def grow(self, source: int, target: int) -> ModelSpec:

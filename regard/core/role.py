@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from pydantic import model_validator
 
 from regard.core.grid import Grid
+from regard.core.registry import Kinds
 from regard.core.spec import Size, Spec
 from regard.errors import SpecError
 
@@ -37,7 +38,7 @@ class GraphReading:
 class NormSpec(Spec):
     """What keeps activations in range."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.parts")
     home: ClassVar[str | None] = ".norm"
 
     def build(self, width: int) -> nn.Module:
@@ -47,7 +48,7 @@ class NormSpec(Spec):
 class FeedSpec(Spec):
     """What mixes channels, position by position."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.parts")
     home: ClassVar[str | None] = ".ffn"
 
     @property
@@ -62,7 +63,7 @@ class FeedSpec(Spec):
 class EmbeddingSpec(Spec):
     """What turns inputs into vectors. What others ask of it are properties, so that nobody looks for its fields."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.parts")
     home: ClassVar[str | None] = ".embedding"
 
     @property
@@ -144,7 +145,7 @@ class EmbeddingSpec(Spec):
 class AbsoluteSpec(Spec):
     """Positions that stand beside the words: added to their vectors, or features of their own."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.parts")
     home: ClassVar[str | None] = ".position"
     join: Literal["add", "concatenate"] = "add"
     """Positions are added to the words' vectors, or stand beside them as features, projected to the width together."""
@@ -174,7 +175,7 @@ class AbsoluteSpec(Spec):
 class RelativeSpec(Spec):
     """Positions that act inside attention: a rotation of queries and keys, or a bias on their scores."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.parts")
     home: ClassVar[str | None] = ".position"
 
     @property
@@ -194,7 +195,7 @@ class RelativeSpec(Spec):
 class HeadSpec(Spec):
     """What turns the last hidden vectors into an answer."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.parts")
     home: ClassVar[str | None] = ".head"
     answers: ClassVar[Answers] = "vectors"
 
@@ -248,7 +249,7 @@ class HeadSpec(Spec):
 class InitSpec(Spec):
     """How matrices start."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.parts")
     home: ClassVar[str | None] = ".init"
 
     def fill(self, model: nn.Module, sublayers: int) -> None:

@@ -25,6 +25,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from regard.core.hint import suggest
 from regard.core.plugins import load_installed
+from regard.core.registry import Kinds
 from regard.errors import SpecError
 
 if TYPE_CHECKING:
@@ -77,9 +78,10 @@ class Spec(BaseModel, metaclass=SpecType):
     8
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    # a process uses few of the kinds that it imports, so pydantic makes what validates one when it is first used
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, defer_build=True)
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     usual: ClassVar[str | None] = None  # the kind of settings that name none
     renamed: ClassVar[Mapping[str, str]] = {}  # settings that earlier versions called otherwise: old name, new name
     meanings: ClassVar[Mapping[str, str]] = {}  # what settings mean that several kinds of a role have; see setting.py
@@ -91,11 +93,15 @@ class Spec(BaseModel, metaclass=SpecType):
         name = cls.model_fields["kind"].default
         if not isinstance(name, str):
             return
-        there = cls.kinds.get(name, cls)
+        ours = cls.__module__.startswith("regard.")
+        # one of ours that waits in its file has its name already; another file of ours can't have it too
+        there = (cls.kinds.entered if ours else cls.kinds).get(name, cls)
         if (there.__module__, there.__qualname__) != (cls.__module__, cls.__qualname__):
             # whoever defines the same class again, in a notebook, means the new one
             raise SpecError(f"kind {name!r} is taken by {there.__module__}.{there.__qualname__}", "another kind")
         cls.kinds[name] = cls
+        if not ours:
+            cls.model_rebuild(raise_errors=False)  # a mistake in a field is told where a plug-in is loaded
 
     @classmethod
     def parse(cls, settings: Any, where: Callable[[tuple[str | int, ...]], str] = lambda _: "") -> Self:
@@ -143,12 +149,12 @@ class Spec(BaseModel, metaclass=SpecType):
         kind = value.get("kind", own if isinstance(own, str) else cls.usual)
         if isinstance(kind, str) and kind not in cls.kinds:
             load_installed()  # it may be of a plug-in
-        fitting = {name: spec for name, spec in cls.kinds.items() if issubclass(spec, cls)}
-        if kind is None:
-            raise PydanticCustomError("kind", "which kind? known: {known}", {"known": ", ".join(sorted(fitting))})
-        if not isinstance(kind, str) or kind not in fitting:
+        chosen = cls.kinds.get(kind) if isinstance(kind, str) else None
+        if chosen is None or not issubclass(chosen, cls):
+            fitting = [name for name, spec in cls.kinds.items() if issubclass(spec, cls)]
+            if kind is None:
+                raise PydanticCustomError("kind", "which kind? known: {known}", {"known": ", ".join(sorted(fitting))})
             raise PydanticCustomError("kind", "unknown kind {kind}{hint}", explain_unknown(kind, fitting))
-        chosen = fitting[kind]
         if chosen is not cls:
             return chosen.model_validate(value)
         value = cls.rename(value)

@@ -15,6 +15,7 @@ from regard.core.dense import Lookup
 from regard.core.inputs import Inputs
 from regard.core.mixer import Part
 from regard.core.padding import check_valid
+from regard.core.registry import Kinds
 from regard.core.role import EmbeddingSpec, NormSpec, RelativeSpec
 from regard.core.spec import Count, Layers, Rate, Size, Spec, build_optional
 from regard.core.state import Group, State
@@ -207,7 +208,7 @@ def idle(state: State | None) -> bool:
 class StackSpec(Spec):
     """`first` blocks as given, then `blocks` over and over until there are `depth`."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = ".stack"
     kind: Literal["stack"] = "stack"
     width: Size

@@ -17,6 +17,7 @@ from typing import ClassVar, Literal, TypeVar
 from torch import Tensor
 
 from regard.core.inputs import Inputs
+from regard.core.registry import Kinds
 from regard.core.spec import Size, Spec
 from regard.data.tokenizer import Frame
 from regard.errors import DataError
@@ -39,7 +40,7 @@ class Batch:
 class BatchSpec(Spec):
     """How large a batch is."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = "batches"
     kind: Literal["batches"] = "batches"
     tokens: Size = 4096

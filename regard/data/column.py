@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
+from regard.core.registry import Kinds
 from regard.core.spec import Size, Spec
 from regard.data.array import Dtype, describe, file_type
 from regard.errors import CheckpointError
@@ -29,7 +30,7 @@ PLACE = np.dtype("<i8")
 class ColumnSpec(Spec):
     """What a column holds of each sample: numbers of one type, in one shape, within bounds; tokens unless told."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     kind: Literal["column"] = "column"
     dtype: Dtype = "uint32"
     """Numbers are stored in this type."""

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Literal, Self, get_args
 
+from regard.core.registry import Kinds
 from regard.core.spec import Count, Size, Spec
 from regard.data.canvas import Picture
 from regard.data.log import Log, Policy
@@ -53,7 +54,7 @@ class BoxedCaption:
 class CorpusSpec(Spec):
     """Samples by split."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.data.corpora")
     home: ClassVar[str | None] = "corpus"
     usual: ClassVar[str | None] = "files"
     gives: ClassVar[tuple[Form, ...]] = ()  # the forms in which it can give its samples, whatever its settings

@@ -14,7 +14,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import regard.data.readers  # noqa: F401  enters every reader
 from regard.data.cell import CellReader
 from regard.data.encoding import UTF8, check_encoding
 from regard.data.header import LANGUAGES, USUAL, WANTED, WORD, guess_fields

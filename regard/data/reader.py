@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from regard.core.registry import Kinds
 from regard.core.spec import Count, Size, Spec
 from regard.data.encoding import UTF8, Encoding
 from regard.data.lines import LONGEST, Line, lines
@@ -29,7 +30,7 @@ UNTOLD = (".txt", ".tsv")  # endings that don't tell a reader before it is known
 class ReaderSpec(Spec):
     """Where samples come from."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.data.readers")
     home: ClassVar[str | None] = "corpus.train"
     files: ClassVar[tuple[str, ...]] = ("path",)  # the settings that name files
     form: ClassVar[Form] = "pairs"  # of its samples

@@ -20,6 +20,7 @@ from functools import cache
 from itertools import takewhile
 from typing import Any, ClassVar, Literal, Protocol
 
+from regard.core.registry import Kinds
 from regard.core.spec import Spec
 from regard.data.array import Array, ArrayField, Load, Store, condense, describe, embed, extract
 from regard.data.canvas import PictureField
@@ -93,7 +94,7 @@ TEXTS, NUMBERS, INTEGERS = Plain((str,), True), Plain((int, float), True), Plain
 class FormSpec(Spec):
     """What samples of one form have."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     holds: ClassVar[Mapping[str, Field]] = {}  # the fields that every sample has
     may_hold: ClassVar[Mapping[str, Field]] = {}  # those that it may have
     aligned: ClassVar[tuple[str, ...]] = ()  # the fields that are equally long

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
+from regard.core.registry import Kinds
 from regard.core.spec import Count, Rate, Spec
 
 TOP = 2**64  # of the hash
@@ -19,7 +20,7 @@ SHARE = 0.05  # of all samples, for validation and for testing each
 class SplitSpec(Spec):
     """What is kept back of the samples to train on, by a hash of what a model is asked."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = "corpus.split"
     kind: Literal["split"] = "split"
     validation: Rate | None = None

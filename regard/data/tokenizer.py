@@ -25,6 +25,7 @@ from pydantic import Field, model_validator
 from tokenizers import AddedToken, Encoding, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
 
+from regard.core.registry import Kinds
 from regard.core.spec import FileName, Rate, Size, Spec
 from regard.data.boundary import BOUNDS, JOIN
 from regard.data.given import check_text, check_texts
@@ -40,7 +41,7 @@ Kind = Literal["bpe", "byte-bpe", "unigram", "wordpiece", "word", "given", "char
 class TokenizerSpec(Spec):
     """Which pieces text is cut into, and how many there are."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = "tokenizer"
     kind: Literal["tokenizer"] = "tokenizer"
     pieces: Kind = "bpe"

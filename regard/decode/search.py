@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from regard.core.probe import insist
+from regard.core.registry import Kinds
 from regard.core.spec import Count, Positive, Rate, Size, Spec
 from regard.decode.beam import Candidate, in_groups, join_options, owing
 from regard.decode.best import Options
@@ -44,7 +45,7 @@ class Search(Spec):
     regard.errors.SpecError: Search: best: 3 hypotheses from a beam of 2; try beam=3
     """
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = "task.search"
     renamed: ClassVar[Mapping[str, str]] = {"minimum": "min_tokens", "maximum": "max_tokens"}
     kind: Literal["search"] = "search"

@@ -107,11 +107,6 @@ class Imported:
         return names
 
 
-def is_folder(path: Path) -> bool:
-    """Whether it looks like Hugging Face layout."""
-    return (path / "config.json").is_file() and not (path / "run.yaml").exists()
-
-
 def match_family(config: Mapping[str, Any], where: str = "config.json", names: Collection[str] = ()) -> FamilyMatch:
     """The family and the settings that a config.json stands for; `names`: of the tensors beside it."""
     if config.get("auto_map"):

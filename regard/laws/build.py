@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-import regard.mixers  # noqa: F401  kinds that can be named
 from regard.core.foreign import HEADS
 from regard.core.foreign import WIDTH as WIDTHS
 from regard.core.hint import suggest

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
-import regard.mixers  # enters every mixer
-import regard.parts  # noqa: F401  enters every part
 from regard.config import merge
 from regard.core.hint import suggest_preset
 from regard.core.mixer import MixerSpec
 from regard.core.model import ModelSpec
 from regard.core.plugins import find_installed, load_installed
-from regard.core.registry import import_all
+from regard.core.registry import Kinds, import_folder
 from regard.core.role import AbsoluteSpec, FeedSpec, HeadSpec, NormSpec, RelativeSpec
 from regard.core.spec import Spec
 from regard.errors import SpecError
@@ -37,7 +34,7 @@ class Settings(Spec):
     The slots are every family's: as it has them, unless given; `none`: without.
     """
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.models")
     home: ClassVar[str | None] = "model"
     meanings: ClassVar[Mapping[str, str]] = {
         "width": "Every position is a vector of this many numbers.",
@@ -117,14 +114,9 @@ class Family(Generic[S]):
 FAMILIES: dict[str, Family[Any]] = {}
 
 
-@cache
-def _import_folder() -> None:
-    import_all(__name__, __path__)
-
-
 def families() -> dict[str, Family[Any]]:
     """Every family by its name: those of this folder, and those of plug-ins."""
-    _import_folder()
+    import_folder(__name__)
     find_installed()
     return dict(sorted(FAMILIES.items()))
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from regard.core.activation import Activation
 from regard.core.block import BlockSpec
 from regard.core.model import ModelSpec
+from regard.core.registry import Kinds
 from regard.core.role import FeedSpec
 from regard.core.spec import Depth, Positive, Rate, Size, Spec
 from regard.core.stack import StackSpec
@@ -25,7 +26,7 @@ from regard.parts.position import Rotary, ScalingSpec
 class LlamaLike(Settings):
     """What Llama and its relatives let one choose."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = Settings.kinds
+    kinds: ClassVar[Kinds[type[Spec]]] = Settings.kinds
     width: Size = 4096
     depth: Depth = 32
     heads: Size | None = None

@@ -42,11 +42,12 @@ class Say(Slot):
 
     def role(self, kind: object) -> type[Spec]:
         """The role that has a kind; one that nobody has is refused."""
-        if not any(kind == name for role in self.roles for name in role.kinds):
-            load_installed()  # it may be of a plug-in
-        for role in self.roles:
-            if isinstance(kind, str) and kind in role.kinds:
-                return role
+        if isinstance(kind, str):
+            if not any(kind in role.kinds for role in self.roles):
+                load_installed()  # it may be of a plug-in
+            for role in self.roles:
+                if kind in role.kinds:
+                    return role
         known = ["none", *(name for role in self.roles for name in role.kinds)]
         raise PydanticCustomError("kind", "unknown kind {kind}{hint}", explain_unknown(kind, known))
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.core.dense import Dense
 from regard.core.mixer import Part
+from regard.core.registry import Kinds
 from regard.core.spec import Size, Spec, Weight
 from regard.core.view import View
 from regard.errors import InputError
@@ -29,7 +30,7 @@ SCORES = ("step_weights", "chances")  # what has a number for each step, as atte
 class HaltSpec(Spec):
     """How it is decided that a position has thought enough."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = ".halt"
     meanings: ClassVar[Mapping[str, str]] = {
         "limit": "A position takes this many steps at the most.",

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard.core.dense import Lookup
 from regard.core.mixer import Part
+from regard.core.registry import Kinds
 from regard.core.role import AbsoluteSpec, RelativeSpec
 from regard.core.spec import Positive, Size, Spec
 from regard.core.tape import NotWritable, Tape
@@ -128,7 +129,7 @@ class Position(Part):
 class ScalingSpec(Spec):
     """How rotations are slowed to reach past the context that they were trained on."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = ".scaling"
     meanings: ClassVar[Mapping[str, str]] = {
         "factor": "The context becomes this many times as long.",

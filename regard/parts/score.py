@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.dense import Dense
+from regard.core.registry import Kinds
 from regard.core.spec import Size, Spec
 from regard.errors import InputError, SpecError
 
@@ -61,7 +62,7 @@ def draw_places(weights: Tensor) -> Drawn:
 class ScoreSpec(Spec):
     """How a query and a key are compared."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = ".score"
 
     def build(self, query: int, key: int) -> Score:

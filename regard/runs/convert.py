@@ -8,7 +8,6 @@ from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
-import regard.hub.targets  # noqa: F401  enters every format
 from regard.core.model import Model
 from regard.core.spec import choose_kind
 from regard.errors import CheckpointError, RegardError

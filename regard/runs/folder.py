@@ -22,8 +22,6 @@ from typing import Any
 import yaml
 from torch import Tensor
 
-import regard
-import regard.tasks  # noqa: F401  enters every task
 from regard.config import Document, read
 from regard.core.plugins import insist_on_plugins, spell_program
 from regard.core.spec import show_value

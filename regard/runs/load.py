@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import torch
 
-import regard.tasks  # noqa: F401  enters every task
 from regard.config import read
 from regard.core.model import Model, ModelSpec
 from regard.core.packlist import NAME as PACKED
@@ -22,20 +21,19 @@ from regard.core.plugins import insist_on_plugins
 from regard.core.weights import place
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
-from regard.data.prepared import Prepared
 from regard.decode.pipeline import Pipeline
 from regard.decode.translator import Translator
 from regard.errors import CheckpointError, Damage, InputError
 from regard.host.machine import Device, device
-from regard.hub.load import FamilyMatch, import_folder, insist_on_vectors, is_folder
-from regard.hub.npz import pronouncer
 from regard.runs.precision import use_precision
-from regard.runs.resolve import RUN, read_resolved, split_noun
-from regard.runs.uses import note_plugins
+from regard.runs.resolve import RUN, is_folder, read_resolved, split_noun
 from regard.tasks.bundle import Bundle
 from regard.tasks.task import TaskSpec
-from regard.train.adapt import Fresh, Lora, merge_lora
 from regard.train.checkpoint import Checkpoint, Store, inspect
+
+if TYPE_CHECKING:
+    from regard.data.prepared import Prepared
+    from regard.hub.load import FamilyMatch
 
 P = TypeVar("P", bound=Pipeline)
 
@@ -54,6 +52,8 @@ def read_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
 
 def merge_adapters(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
     """What a run began from, with what its adapters learned added."""
+    from regard.train.adapt import Fresh, Lora, merge_lora
+
     first = Store(checkpoint.path.parent.parent / "start").latest(inspect)
     if first is None:
         raise CheckpointError(
@@ -90,6 +90,9 @@ def load_bundle(noun: str, where: Device = "auto", precision: str | None = None)
 def read_noun(noun: str, where: Device) -> Bundle:
     """The same, with weights as they are kept."""
     if is_folder(Path(noun)):
+        from regard.hub.load import import_folder
+        from regard.runs.uses import note_plugins
+
         arrived = import_folder(Path(noun))
         lexicon, plan = arrived.lexicon, arrived.plan
         settings = plan.settings.model_dump(mode="json")
@@ -114,6 +117,8 @@ def read_bundle(checkpoint: Checkpoint, where: Device) -> Bundle:
     if task is not None and task.words and (lexicon is None or lexicon.words is None):
         raise Damage(f"{checkpoint.path}: its tokenizer is missing", checkpoint.path)
     if lexicon is not None and lexicon.foreign:
+        from regard.hub.load import insist_on_vectors
+
         insist_on_vectors(str(checkpoint.path), model.spec, lexicon.tokenizers)
     elif lexicon is not None and lexicon.words is not None:
         _agree(checkpoint, model.spec, lexicon)
@@ -132,6 +137,8 @@ def load_beside(folder: Path, name: str) -> Pipeline | Prepared | None:
     answers (`judge`), text that is learned beside (`text`).
     """
     if name == "text":
+        from regard.data.prepared import Prepared
+
         return Prepared.load(folder / name) if (folder / name).exists() else None
     found = Store(folder / name).latest()
     if found is None:
@@ -187,6 +194,8 @@ def load(
     """
     noun = str(noun)
     if noun.endswith(".npz"):
+        from regard.hub.npz import pronouncer
+
         pipeline: Pipeline = pronouncer(Path(noun))
         assert isinstance(pipeline.model, Model)
         use_precision(pipeline.model, precision, noun)

@@ -17,6 +17,7 @@ import torch
 
 from regard.config import Document
 from regard.core.outline import outline
+from regard.core.registry import Kinds
 from regard.core.spec import Spec
 from regard.data.corpus import CorpusSpec, Split
 from regard.data.log import Log
@@ -59,7 +60,7 @@ class Forecast:
 class Sampled(CorpusSpec):
     """The first samples of another corpus."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = None  # nobody writes it
     kind: Literal["sampled"] = "sampled"
     whole: CorpusSpec

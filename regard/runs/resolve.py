@@ -48,6 +48,11 @@ def _list_names(folder: Path) -> list[str]:
         return []
 
 
+def is_folder(path: Path) -> bool:
+    """Whether it looks like Hugging Face layout."""
+    return (path / "config.json").is_file() and not (path / RUN).exists()
+
+
 def is_run(folder: Path) -> bool:
     """Whether a folder holds a run, or a model that was brought in or saved by itself."""
     return any((folder / name).is_file() for name in (RUN, IMPORT, MODEL))

@@ -61,6 +61,9 @@ def list_pages() -> list[Page]:
     """Every page: in the order of a run file, and then the parts of models."""
     load_installed()
     families()
+    known = -1
+    while known != (known := sum(len(role.kinds) for role in list_roles(Spec))):
+        pass  # kinds that enter may bring roles of their own
     order = ["", *RunSpec.model_fields]
     pages = {page.path: page for role in list_roles(Spec) for page in list_kind_pages(role)}
     return sorted(pages.values(), key=lambda page: rank(page.path, order))

@@ -12,10 +12,10 @@ from regard.config import assignments
 from regard.core.model import ModelSpec
 from regard.core.outline import Outline, outline
 from regard.errors import CheckpointError, SpecError, warn
-from regard.hub.load import Weights, is_folder, match_family, read_json, shards
+from regard.hub.load import Weights, match_family, read_json, shards
 from regard.models import preset, presets
 from regard.runs.folder import Run
-from regard.runs.resolve import RUN, is_run, read_resolved, split_noun
+from regard.runs.resolve import RUN, is_folder, is_run, read_resolved, split_noun
 from regard.train.checkpoint import Store
 
 

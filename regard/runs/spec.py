@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import GetCoreSchemaHandler, model_validator
 from pydantic_core import CoreSchema, core_schema
 
-import regard.tasks  # noqa: F401  enters every task
 from regard.core.hint import suggest_preset
 from regard.core.model import ModelSpec
+from regard.core.registry import Kinds
 from regard.core.spec import Count, FileName, Spec, StandIn, show_value
 from regard.data.batches import BatchSpec
 from regard.data.corpus import CorpusSpec
@@ -86,7 +86,7 @@ class ModelChoice(dict[str, Any], StandIn):
 class RunSpec(Spec):
     """All that a run is made of."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = ""
     kind: Literal["run"] = "run"
     uses: tuple[str, ...] = ()

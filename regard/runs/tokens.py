@@ -12,9 +12,9 @@ from regard.data.lexicon import Lexicon
 from regard.data.prepared import content
 from regard.data.tokenizer import Tokenizer, plain
 from regard.errors import InputError
-from regard.hub.load import is_folder, read_json
+from regard.hub.load import read_json
 from regard.hub.words import tokenizers
-from regard.runs.resolve import RUN, read_resolved
+from regard.runs.resolve import RUN, is_folder, read_resolved
 from regard.train.checkpoint import Checkpoint, Store
 
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # how SentencePiece writes a byte that no piece has

@@ -20,8 +20,6 @@ import torch
 from pydantic import model_validator
 from torch import Tensor
 
-import regard.data.augment  # enters every change of pictures
-import regard.data.encoders  # noqa: F401  enters every encoder
 from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
 from regard.core.spec import Rate, Size

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from regard.decode.writer import Writer
+if TYPE_CHECKING:
+    from regard.decode.writer import Writer
+
 
 PROMPT = 120  # letters of a document that are given as a prompt, at most
 

@@ -18,7 +18,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-import regard.data.augment  # noqa: F401  enters every change of pictures
 from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
 from regard.core.role import Answers

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.cells import cell_len
 
-from regard.data.sample import Sample
 from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.data.sample import Sample
 
 RESAMPLES = 1000
 DRAWN = 1 << 22  # draws at a time, so that memory doesn't grow with the data
@@ -291,6 +292,8 @@ def _pairs(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> list[str]:
 
 def _align(rows: Sequence[Sequence[str]], left: int) -> list[str]:
     """Cells in columns, the first `left` of them to the left and the others to the right."""
+    from rich.cells import cell_len
+
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
 
     def placed(cell: str, place: int) -> str:

@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import regard.tasks.rewards  # noqa: F401  enters every reward
 from regard.core.model import Model, ModelSpec
 from regard.core.spec import Positive, Size, Weight
 from regard.data.batches import BatchSpec

@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.core.mixer import Mixer
 from regard.core.model import Model
 from regard.core.probe import Probe
+from regard.core.registry import Kinds
 from regard.core.spec import Rate, Spec, Weight
 from regard.errors import InputError, SpecError
 from regard.tasks.task import Task
@@ -25,7 +26,7 @@ from regard.tasks.task import Task
 class Reinforce(Spec):
     """How much the rewards of what was drawn count. The numbers are those of the paper's code."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = "task.reinforce"
     kind: Literal["reinforce"] = "reinforce"
     reward: Weight = 0.1

@@ -13,16 +13,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from regard.data.column import Column
-from regard.data.sample import Sample
 from regard.data.tokenizer import Tokenizer
 from regard.tasks.example import Example
 from regard.tasks.measures import Numbers, macro_f1, tabulate_probabilities, tally_labels
 from regard.tasks.significance import Statistic
+
+if TYPE_CHECKING:
+    from regard.data.column import Column
+    from regard.data.sample import Sample
 
 T = TypeVar("T")
 WORD = re.compile(r"\w+(?:['’-]\w+)*")

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from regard.core.inputs import Inputs
 from regard.core.model import Model, ModelSpec
+from regard.core.registry import Kinds
 from regard.core.role import Answers, EmbeddingSpec
 from regard.core.spec import Rate, Size, Spec
 from regard.core.stack import StackSpec
@@ -47,7 +48,7 @@ LONGEST = 30  # letters of a word that are looked at, half of them from its end
 class SpellingSpec(Spec):
     """What is made of a word's letters."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = "task.spelling"
     kind: Literal["spelling"] = "spelling"
     size: Size = 32
@@ -70,9 +71,8 @@ class SpellingSpec(Spec):
         mixer = {"kind": "recurrent", "cell": self.cell, "direction": "both"}
         embedding = {"kind": "tokens", "vocabulary": letters, "size": self.size, "dropout": self.dropout}
         block = {"mix": mixer, "residual": False}
-        return StackSpec.parse({"width": self.width, "depth": 1, "embedding": embedding, "blocks": [block]}).model_dump(
-            mode="json"
-        )
+        stack = {"width": self.width, "depth": 1, "embedding": embedding, "blocks": [block]}
+        return StackSpec.parse(stack).model_dump(mode="json")
 
 
 class TaggingTaskSpec(TaskSpec):

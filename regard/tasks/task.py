@@ -11,25 +11,28 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import islice
 from random import Random
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from torch import Tensor
 
 from regard.core.model import Model, ModelSpec
+from regard.core.registry import Kinds
 from regard.core.role import Answers
 from regard.core.spec import Spec
 from regard.data.batches import BatchSpec, ahead, endless
 from regard.data.column import ColumnSpec
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
-from regard.data.prepared import Prepared
-from regard.data.sample import Form, Sample
-from regard.data.sieve import Row
 from regard.data.tokenizer import Tokenizer
 from regard.decode.pipeline import Pipeline
 from regard.errors import InputError, SpecError
 from regard.tasks.example import Example
 from regard.tasks.scores import SampleScores
+
+if TYPE_CHECKING:
+    from regard.data.prepared import Prepared
+    from regard.data.sample import Form, Sample
+    from regard.data.sieve import Row
 
 B = TypeVar("B")
 Pulse = Callable[[], None]  # called now and then in long work; it may raise to end it
@@ -40,7 +43,7 @@ Reference = Callable[[], AbstractContextManager[Model]]  # within it, the model 
 class TaskSpec(Spec):
     """What is to be learned."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.tasks")
     home: ClassVar[str | None] = "task"
     usual: ClassVar[str | None] = "translation"
     form: ClassVar[Form]  # of the samples that it learns from

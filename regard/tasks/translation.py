@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import torch
 from pydantic import model_validator
@@ -25,9 +25,6 @@ from regard.data.batches import Batch, BatchSpec, make_batch
 from regard.data.column import ColumnSpec
 from regard.data.lexicon import Lexicon
 from regard.data.origin import Origin
-from regard.data.prepared import Prepared
-from regard.data.reader import Pair
-from regard.data.sample import Form, Sample
 from regard.data.tokenizer import SEPARATOR, Tokenizer
 from regard.data.unknown import MOST, number_texts
 from regard.decode.generation import Generation
@@ -43,6 +40,11 @@ from regard.tasks.metrics.metric import Metrics, MetricSpec, measure_all
 from regard.tasks.scores import SampleScores, count_words, match_words, take_time
 from regard.tasks.significance import Statistic
 from regard.tasks.task import Pulse, Task, TaskSpec
+
+if TYPE_CHECKING:
+    from regard.data.prepared import Prepared
+    from regard.data.reader import Pair
+    from regard.data.sample import Form, Sample
 
 
 class TranslationTaskSpec(TaskSpec):

@@ -23,6 +23,7 @@ from torch.nn.utils import parametrize
 
 from regard.core.dense import Dense
 from regard.core.hint import suggest
+from regard.core.registry import Kinds
 from regard.core.spec import Positive, Size, Spec
 from regard.errors import CheckpointError, SpecError
 
@@ -103,7 +104,7 @@ def nearest(pattern: str, names: Collection[str]) -> str:
 class AdaptSpec(Spec):
     """How a trained model is changed by training few weights."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = "train.adapt"
     usual: ClassVar[str | None] = "lora"
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from regard.core.dense import Lookup
 from regard.core.mixer import Part
 from regard.core.model import Model
+from regard.core.registry import Kinds
 from regard.core.spec import Positive, Rate, Spec
 from regard.core.stack import Stack
 from regard.errors import CheckpointError
@@ -31,7 +32,7 @@ Decay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 class OptimizerSpec(Spec):
     """How weights are moved."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = "train.optimizer"
     usual: ClassVar[str | None] = "adamw"
     parts_maps: ClassVar[bool] = False  # whether matrices that map vectors to vectors are moved in another way

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
+from regard.core.registry import Kinds
 from regard.core.spec import Rate, Size, Spec
 
 LONGEST = 0.5  # the share of the budget that a warm-up in steps takes at most, so that no run ends at its highest rate
@@ -37,7 +38,7 @@ class ScheduleSpec(Spec):
     in 50 steps), and long gone when a short run ends.
     """
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = "train.schedule"
     usual: ClassVar[str | None] = "linear"
     warmup: Warmup = 0.05

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from regard.core.registry import Kinds
 from regard.core.spec import Count, Positive, Rate, Size, Spec, show_value
 from regard.train.adapt import AdaptSpec
 from regard.train.optimizer import AdamW, OptimizerSpec
@@ -18,7 +19,7 @@ Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 class TrainSpec(Spec):
     """How long, how fast, and what is kept. The first budget that is used up ends the run."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = "train"
     kind: Literal["train"] = "train"
     steps: Size | None = None

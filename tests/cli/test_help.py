@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import regard as package
-from regard.cli import app
+from regard.cli import VERBS as VERB_FILES
+from regard.cli import app, find_verb
 from regard.cli.catalogue import list_presets
 from regard.cli.completion import complete_experiments, complete_presets, complete_runs
 from regard.lab.apparatus.experiment import Experiment
@@ -82,6 +83,50 @@ def test_what_needs_no_torch_does_not_import_it(words: list[str], tmp_path: Path
     *heavy, count = python(code).split()[-4:]
     assert heavy == ["False"] * 3
     assert int(count) < 400
+
+
+def count_imports(words: list[str]) -> tuple[set[str], int]:
+    """The modules that a verb's process ends with, and how many of them a process that only imports torch hasn't."""
+    code = (
+        f"import sys, torch\nalone = set(sys.modules)\nsys.argv = {['regard', *words]!r}\nfrom regard.cli import run\n"
+        "try: run()\nexcept SystemExit as stop: assert not stop.code, stop.code\n"
+        "print('beside torch:', len(set(sys.modules) - alone), *sys.modules)"
+    )
+    count, *names = python(code).rpartition("beside torch: ")[2].split()
+    return set(names), int(count)
+
+
+def test_a_line_is_translated_without_what_it_does_not_need(tmp_path: Path) -> None:
+    """The number of modules stands for the time: `python -m bench.starting` holds that to torch's own import."""
+    from bench.material import make_run
+
+    run = make_run(tmp_path / "run", "translation", "transformer-tiny", vocabulary=40, width=16, depth=1, heads=2)
+    names, count = count_imports(["translate", str(run), "w1 w2 w3", "--set", "max_tokens=3"])
+    ours = {name.removeprefix("regard.") for name in names if name.startswith("regard.")}
+    assert {name for name in ours if name.startswith("mixers.")} == {"mixers.attention"}
+    assert {name for name in ours if name.startswith("models.")} == set()
+    assert not ours & {"data.sample", "data.corpora", "data.readers", "tasks.language", "train.optimizer", "hub.load"}
+    assert not {"cli.train", "cli.generate"} & ours  # nor other verbs
+    assert not names & {"sacrebleu", "transformers", "scipy", "matplotlib", "torch._dynamo", "torch.onnx"}
+    assert count < 320
+
+
+def test_every_verb_is_found_by_its_file() -> None:
+    """A process enters the file of the verb that was typed, so the list of them must be what importing all gives."""
+    found: dict[str, list[str]] = {}
+    for command in app.registered_commands:
+        assert command.callback is not None
+        file = command.callback.__module__.rpartition(".")[2]
+        found.setdefault(file, []).append(command.name or command.callback.__name__)
+    assert {file: tuple(verbs) for file, verbs in found.items()} == VERB_FILES
+
+
+@pytest.mark.parametrize(
+    ("words", "verb"),
+    [("translate run -h", "translate"), ("--uses a.py train b", "train"), ("--uses=a.py rm c", "rm"), ("-h", None)],
+)
+def test_the_verb_that_is_typed_is_found(words: str, verb: str | None) -> None:
+    assert find_verb(words.split()) == verb
 
 
 def test_the_shell_completes_experiments_by_their_files() -> None:

@@ -13,7 +13,7 @@ import typer
 
 import regard
 from bench.precision import PROMISED, SHARES
-from regard.cli.arguments import app
+from regard.cli import app
 from regard.core.model import Model
 from regard.core.packed import PackedDense, PackedLookup, find_precision, list_matrices, list_multiplied
 from regard.decode.translator import ensemble

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
+from regard.core.registry import Kinds
 from regard.core.setting import Setting, list_settings, make_plain, read_meanings, read_shape
 from regard.core.spec import Spec
 from regard.errors import SpecError
@@ -158,7 +159,7 @@ def test_a_default_is_its_kind_and_what_differs() -> None:
 class Shelf(Spec):
     """A spec of a test."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     kind: Literal["shelf"] = "shelf"
     boards: int = 3
     """The shelf has this many boards,

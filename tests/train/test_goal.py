@@ -12,6 +12,7 @@ from rich.console import Console
 
 from regard.config import Document
 from regard.core.model import Model
+from regard.core.registry import Kinds
 from regard.core.spec import Spec
 from regard.errors import SpecError
 from regard.lens.screen import Screen
@@ -134,7 +135,7 @@ def test_a_goal_that_is_not_there_is_refused_when_the_run_file_is_read(goal: str
 class UndeclaredTaskSpec(TranslationTaskSpec):
     """A task of one's own that says nothing of its measures; it enters no registry."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     measures: ClassVar[Mapping[str, bool]] = {}
 
 

@@ -3,7 +3,3 @@
 A file for each idea; the folder is the registry. A task names them in `augment`, and they are made in that order. What
 chance does follows from the batch's place in the order alone, so a run that goes on sees what it would have seen.
 """
-
-from regard.core.registry import import_all
-
-import_all(__name__, __path__)

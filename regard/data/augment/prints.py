@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from regard.core.registry import Kinds
 from regard.core.spec import Spec
 from regard.data.canvas import Canvas
 from regard.errors import SpecError
@@ -47,7 +48,7 @@ class Prints:
 class AugmentSpec(Spec):
     """A change of pictures by chance."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.data.augment")
     home: ClassVar[str | None] = "task.augment"
 
     @property

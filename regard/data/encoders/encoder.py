@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from regard.core.registry import Kinds
 from regard.core.spec import Spec
 from regard.data.canvas import Picture
 
@@ -15,7 +16,7 @@ from regard.data.canvas import Picture
 class EncoderSpec(Spec):
     """Which network looks at pictures before the model does. It isn't trained further."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.data.encoders")
     home: ClassVar[str | None] = "task.encoder"
 
     def map_pictures(self, pictures: Sequence[Picture]) -> list[Picture]:

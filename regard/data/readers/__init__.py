@@ -1,5 +1,1 @@
 """One file for each format of a corpus's files. The folder is the registry: a new file is a new kind."""
-
-from regard.core.registry import import_all
-
-import_all(__name__, __path__)

@@ -4,10 +4,7 @@
 folder is the registry.
 """
 
-from regard.core.registry import import_all
 from regard.decode.filters.shapes import shapes
 from regard.decode.filters.usual import Context, Demands, Filter, explain, rules, special_tokens
 
 __all__ = ["Context", "Demands", "Filter", "explain", "rules", "shapes", "special_tokens"]
-
-import_all(__name__, __path__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from regard.core.registry import Kinds
 from regard.core.spec import Spec
 from regard.data.tokenizer import Tokenizer
 from regard.decode.filters.usual import Filter
@@ -12,7 +13,7 @@ from regard.decode.filters.usual import Filter
 class FilterSpec(Spec):
     """Something that holds for the next token, beside what the settings of a search can say."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.decode.filters")
     home: ClassVar[str | None] = "task.search.filters"
 
     def build(self, tokenizer: Tokenizer) -> Filter:

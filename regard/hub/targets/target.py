@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from regard.core.packed import insist_on_whole
+from regard.core.registry import Kinds
 from regard.core.spec import Spec
 from regard.core.weights import drop_value
 from regard.errors import RegardError, SpecError
@@ -16,7 +17,7 @@ from regard.tasks.bundle import Bundle
 class TargetSpec(Spec):
     """A format. Its `kind` is what stands behind `--to`."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.hub.targets")
 
     def insist_on_precision(self, precision: str | None) -> None:
         """Refuse what weights can't be written in; asked before a model is loaded. None: as they are."""

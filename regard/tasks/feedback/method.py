@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from torch import Tensor
 
+from regard.core.registry import Kinds
 from regard.core.spec import Positive, Rate, Size, Spec, Weight
 from regard.errors import SpecError
 from regard.tasks.feedback.advantage import (
@@ -36,7 +37,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class MethodSpec(Spec):
     """How a policy learns from rewards."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = "task.method"
     usual: ClassVar[str | None] = "ppo"
     values: ClassVar[bool] = False  # whether the model must foresee rewards

@@ -14,6 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from regard.core.model import Model
+from regard.core.registry import Kinds
 from regard.core.spec import FileName, Positive, Size, Spec
 from regard.data.batches import BatchSpec
 from regard.data.prepared import Prepared
@@ -26,7 +27,7 @@ from regard.tasks.language import LanguageTask, LanguageTaskSpec
 class Mixture(Spec):
     """Which text is learned beside, and how much it counts."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds()
     home: ClassVar[str | None] = "task.mixture"
     kind: Literal["mixture"] = "mixture"
     run: FileName

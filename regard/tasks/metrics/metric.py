@@ -7,13 +7,14 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator
 
+from regard.core.registry import Kinds
 from regard.core.spec import Spec
 
 
 class MetricSpec(Spec):
     """How good texts are, by their references. Its `kind` is the measure's name."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.tasks.metrics")
     home: ClassVar[str | None] = "task.metrics"
     rising: ClassVar[bool] = True  # whether more of it is better
 

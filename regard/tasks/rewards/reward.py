@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
+from regard.core.registry import Kinds
 from regard.core.spec import Spec
 from regard.data.dialogue import Message
 from regard.data.sample import Sample
@@ -19,7 +20,7 @@ SHOWN = 200  # letters of a prompt or an answer that an error tells
 class RewardSpec(Spec):
     """What answers are rewarded for."""
 
-    kinds: ClassVar[dict[str, type[Spec]]] = {}
+    kinds: ClassVar[Kinds[type[Spec]]] = Kinds("regard.tasks.rewards")
     home: ClassVar[str | None] = "task.reward"
     needs: ClassVar[tuple[str, ...]] = ()  # fields of a sample beside its prompt, without which there is no reward
 
