@@ -25,6 +25,14 @@ LARGEST = float(np.finfo(np.float32).max)
 SWEEPS = 10  # of label propagation; it is settled long before
 
 
+class Misplaced(Unusable):
+    """What is wrong with one line of a graph."""
+
+    def __init__(self, place: str, message: str) -> None:
+        super().__init__(message)
+        self.place = place
+
+
 @dataclass(frozen=True)
 class NodeField(ArrayField):
     """A sample's field that holds the nodes of a graph, one a row."""
@@ -145,7 +153,9 @@ def clean_edges(
         raise Unusable("empty graph: it has no nodes")
     wrong = (pairs < 0) | (pairs >= nodes)
     if wrong.any():
-        raise Unusable(f"edge out of range: it names node {int(pairs[wrong][0])}, and there are {nodes}, from 0 on")
+        where = places[int(wrong.any(1).argmax())] if places else place
+        told = f"it names node {int(pairs[wrong][0])}, and there are {nodes}, from 0 on"
+        raise Misplaced(where, f"edge out of range: {told}")
     loops = pairs[:, 0] == pairs[:, 1]
     if loops.any():
         which = np.flatnonzero(loops).tolist()

@@ -44,6 +44,8 @@ def match_layouts(family: Family[Any], settings: Settings, name: str) -> FamilyM
 def match_model(spec: ModelSpec, settings: Mapping[str, Any], name: str) -> FamilyMatch:
     """The plan of a model whose family's settings are known, but for a vocabulary that grew and a head of its own."""
     family = families()[str(settings.get("kind"))]
+    if not family.layouts:
+        raise _no_place(name, [f"the family {settings['kind']} has none"])
     stack = spec.decoder or spec.encoder
     assert stack is not None
     changed = dict(settings)
@@ -102,7 +104,7 @@ def _few(gaps: Sequence[Gap]) -> str:
 
 def _no_place(name: str, reasons: Sequence[str]) -> RegardError:
     told = "".join(f"\n  {reason}" for reason in reasons)
-    return RegardError(f"{name}: no Hugging Face layout has a place for this model{told}")
+    return RegardError(f"{name}: no Hugging Face layout has a place for this model{told}", "--to regard")
 
 
 def config_of(plan: FamilyMatch) -> dict[str, Any]:

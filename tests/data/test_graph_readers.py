@@ -69,6 +69,9 @@ def test_a_table_of_edges_tells_the_line_of_what_is_wrong(tmp_path: Path) -> Non
     assert len(found) == 1 and len(found[0]["nodes"]) == 3
     assert "e.tsv:2: self-loop: left out, that of node 1" in report and "e.tsv:3: self-loop" in report
     assert "e.tsv:5: node out of range: 99999999" in report and "e.tsv:6: not an edge" in report
+    write(tmp_path, e__tsv="g\t0\t1\ng\t1\t2\n", n__tsv="g\t0\t3\ng\t1\t3\n")
+    assert not read({"kind": "edge-list", "path": "e.tsv", "nodes": "n.tsv"}, tmp_path)[0]
+    assert "e.tsv:2: edge out of range: it names node 2" in (tmp_path / "report.txt").read_text()
 
 
 def test_a_graph_without_edges_or_named_twice_is_counted(tmp_path: Path) -> None:

@@ -76,8 +76,7 @@ def test_what_is_wrong_is_counted_and_located(tmp_path: Path, line: int, text: s
     found, log = read({"kind": "tu", "path": "a.txt"}, tmp_path)
     assert len(found) == kept
     assert log.reasons[reason] == 1, log.reasons
-    first = "a.txt:2" if reason in ("edge out of range", "self-loop") else f"a.txt:{line}"
-    assert f"{first}: {reason}" in (tmp_path / "report.txt").read_text()
+    assert f"a.txt:{line}: {reason}" in (tmp_path / "report.txt").read_text()
 
 
 def test_folds_choose_their_graphs(tmp_path: Path) -> None:
@@ -93,7 +92,7 @@ def test_folds_choose_their_graphs(tmp_path: Path) -> None:
 
 
 def test_the_layout_of_several_files_says_the_same(tmp_path: Path) -> None:
-    (tmp_path / "X_A.txt").write_text("1, 2\n2, 1\n4, 5\n5, 4\n9, 1\n")
+    (tmp_path / "X_A.txt").write_text("1, 2\n2, 1\n4, 5\n5, 4\n9, 1\n2, 2\n")
     (tmp_path / "X_graph_indicator.txt").write_text("1\n1\n2\n3\n3\n")
     (tmp_path / "X_graph_labels.txt").write_text("yes\nno\nno\n")
     (tmp_path / "X_node_labels.txt").write_text("0\n1\n5\n0\n0\n")
@@ -103,7 +102,8 @@ def test_the_layout_of_several_files_says_the_same(tmp_path: Path) -> None:
     for one, other in zip(found, same, strict=True):
         assert one["label"] == other["label"]
         assert np.array_equal(one["nodes"], other["nodes"]) and np.array_equal(one["edges"], other["edges"])
-    assert log.reasons["edge out of range"] == 1
+    assert log.reasons["edge out of range"] == log.reasons["self-loop"] == 1
+    assert "X_A.txt:6: self-loop" in (tmp_path / "report.txt").read_text()
 
 
 def test_json_has_graphs_with_every_kind_of_answer(tmp_path: Path) -> None:

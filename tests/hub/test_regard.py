@@ -20,12 +20,13 @@ from transformers import GPT2Config, GPT2LMHeadModel
 import regard
 from regard.core.model import Model
 from regard.core.packed import PackedDense, PackedLookup, find_precision
-from regard.errors import CheckpointError, RegardWarning, SpecError
-from regard.models import preset
+from regard.errors import CheckpointError, RegardError, RegardWarning, SpecError
+from regard.models import preset, presets
 from regard.runs.load import load_bundle
 from regard.train.checkpoint import Store, inspect
 from tests.cli.test_cli import Done
 from tests.cli.test_cli import regard as run_here
+from tests.models.test_presets import tiny
 
 WORDS = 150
 
@@ -359,3 +360,17 @@ def test_a_scale_that_is_no_number_is_told(copy: Path) -> None:
     (folder / "MANIFEST.json").write_text(json.dumps(manifest))
     with pytest.raises(CheckpointError, match=f"{SCALE}: holds numbers that aren't finite"):
         load_bundle(str(copy))
+
+
+@pytest.mark.parametrize("name", [name for name, family in presets().items() if not family.layouts])
+def test_what_no_layout_of_others_holds_goes_out_in_ours_and_comes_back(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = tiny(name).build().eval()
+    with pytest.raises(RegardError, match="no Hugging Face layout") as refused:
+        model.export(tmp_path / "theirs")
+    assert refused.value.hint == "--to regard" and not (tmp_path / "theirs").exists()
+    model.export(tmp_path / "ours", "regard")
+    again = Model.load(tmp_path / "ours")
+    assert again.spec == model.spec
+    assert again.state_dict().keys() == model.state_dict().keys()
+    assert all(torch.equal(again.state_dict()[key], tensor) for key, tensor in model.state_dict().items())

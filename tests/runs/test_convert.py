@@ -147,7 +147,7 @@ def test_a_model_without_a_place_in_that_layout_is_refused(tmp_path: Path) -> No
     assert regard("train", str(file), "train.steps=1", "train.evaluate=0").returncode == 0
     done = regard("export", str(tmp_path / "run"), str(tmp_path / "hf"))
     assert done.returncode != 0
-    assert "no Hugging Face layout" in done.stderr
+    assert "no Hugging Face layout" in done.stderr and "try: --to regard" in done.stderr
     assert not (tmp_path / "hf").exists()
 
 

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 
 from regard.core.spec import FileName
-from regard.data.graph import Numbers, make_graph, read_index
+from regard.data.graph import Misplaced, Numbers, make_graph, read_index
 from regard.data.lines import lines
 from regard.data.log import Log, Unusable
 from regard.data.reader import ReaderSpec
@@ -99,14 +99,6 @@ class EdgeList(ReaderSpec):
         else:
             log.keep()
             yield {**sample, "place": place, **({"label": labels[name][1]} if name in labels else {})}
-
-
-class Misplaced(Unusable):
-    """What is wrong with one line of a graph."""
-
-    def __init__(self, place: str, message: str) -> None:
-        super().__init__(message)
-        self.place = place
 
 
 def read_edges(rows: Rows) -> tuple[list[tuple[int, int]], list[int]]:

@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import model_validator
 
 from regard.core.spec import Size
-from regard.data.graph import make_graph, number_rows, read_index
+from regard.data.graph import Misplaced, make_graph, number_rows, read_index
 from regard.data.lines import Line, lines
 from regard.data.log import Log, Unusable
 from regard.data.reader import ReaderSpec
@@ -89,6 +89,7 @@ class GraphDraft:
     tags: list[int] = field(default_factory=list)
     numbers: list[list[float]] = field(default_factory=list)
     edges: list[tuple[int, int]] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)  # where each edge stands
     kinds: list[int] = field(default_factory=list)
     fault: tuple[str, str] | None = None  # where and what
 
@@ -110,7 +111,10 @@ class GraphDraft:
         try:
             kinds = number_rows(self.kinds, "an edge")[:, None] if self.kinds else None
             nodes = np.array(self.numbers) if any(self.numbers) else number_rows(self.tags, "a node").reshape(-1, 1)
-            sample = make_graph(nodes, self.edges, kinds, self.place, log)
+            sample = make_graph(nodes, self.edges, kinds, self.place, log, self.places)
+        except Misplaced as misplaced:
+            log.skip(misplaced.place, misplaced.message)
+            return None
         except Unusable as unusable:
             log.skip(self.place, unusable.message)
             return None
@@ -163,6 +167,7 @@ def add_node(draft: GraphDraft, node: int, row: Line) -> None:
     draft.tags.append(tag)
     draft.add_numbers(numbers, row.place)
     draft.edges += [(node, other) for other in beside]
+    draft.places += [row.place] * len(beside)
 
 
 def read_whole(line: Line | None) -> list[int] | None:
@@ -202,6 +207,7 @@ def read_tables(path: str, log: Log) -> Iterator[GraphDraft]:
         if graph != other_graph:
             drafts[graph].spoil(line.place, "edge out of range: it leads from one graph to another")
         drafts[graph].edges.append((one, other))
+        drafts[graph].places.append(line.place)
         if kinds is not None:
             drafts[graph].kinds.append(read_kind(drafts[graph], kinds, edge))
     yield from drafts
