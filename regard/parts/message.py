@@ -29,9 +29,9 @@ def pass_messages(x: Tensor, view: View, weights: Tensor | None = None) -> Tenso
     library = find_kernels(x, edges)
     if library is None:
         return add_messages(x, edges, weights)
-    routes = view.once("routes", lambda: (Route.along(edges, 0, len(x)), Route.along(edges, 1, len(x))))
+    routes = view.once("routes", lambda: (EdgeOrder.along(edges, 0, len(x)), EdgeOrder.along(edges, 1, len(x))))
     weights = None if weights is None else weights.contiguous()
-    found: Tensor = Messages.apply(x.contiguous(), edges.table, edges.sorts, weights, routes, library)
+    found: Tensor = CompiledMessages.apply(x.contiguous(), edges.table, edges.sorts, weights, routes, library)
     return found
 
 
@@ -56,7 +56,7 @@ def find_kernels(x: Tensor, edges: Edges) -> Library | None:
 
 
 @dataclass(frozen=True)
-class Route:
+class EdgeOrder:
     """Edges in the order of the node at one of their ends."""
 
     starts: Tensor  # (nodes + 1,): where each node's edges begin
@@ -64,14 +64,14 @@ class Route:
     numbers: Tensor  # (edges,): which edge it is
 
     @classmethod
-    def along(cls, edges: Edges, end: int, nodes: int) -> Route:
+    def along(cls, edges: Edges, end: int, nodes: int) -> EdgeOrder:
         """`end`: 0 for the node where an edge begins, 1 for the one that it leads to."""
         numbers = edges.links[end].argsort(stable=True)
         counts = torch.bincount(edges.links[end], minlength=nodes)
         return cls(F.pad(counts.cumsum(0), (1, 0)), edges.links[1 - end][numbers], numbers)
 
 
-class Messages(torch.autograd.Function):
+class CompiledMessages(torch.autograd.Function):
     """The kernel, and its way back."""
 
     @staticmethod
@@ -81,7 +81,7 @@ class Messages(torch.autograd.Function):
         table: Tensor | None,
         sorts: Tensor | None,
         weights: Tensor | None,
-        routes: tuple[Route, Route],
+        routes: tuple[EdgeOrder, EdgeOrder],
         library: Library,
     ) -> Tensor:
         ctx.save_for_backward(x, table, sorts, weights)

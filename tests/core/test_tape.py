@@ -86,7 +86,9 @@ def test_what_is_played_is_what_is_computed(
     name: str, changes: dict[str, Any], reads: bool, precision: str, level: int
 ) -> None:
     model = make(name, changes, precision)
-    torch.testing.assert_close(step(model, reads, True), step(model, reads, False), rtol=1e-4, atol=2e-5)
+    # of 8 bits, what stands between two levels may be rounded to either, and processors add up in ways of their own
+    near = 2e-5 if precision == "fp32" else 1e-3
+    torch.testing.assert_close(step(model, reads, True), step(model, reads, False), rtol=1e-4, atol=near)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
