@@ -97,7 +97,7 @@ def test_heads_have_their_importance() -> None:
         ([TRANSLATION, TEXT, "--all", "--head", "9.9"], "--all draws all heads"),
         ([TRANSLATION, TEXT, "--json", "--out", "x.json"], "--json prints, and --out x.json writes"),
         ([TRANSLATION, " "], "the text is empty"),
-        ([LANGUAGE, TEXT, "--target", "le chat"], "a Writer reads one text"),
+        ([LANGUAGE, TEXT, "--target", "le chat"], "this Writer reads one text"),
         ([LANGUAGE, TEXT, "--head", "0.2"], "layer 0 has 2 heads, counted from 0"),
         ([LANGUAGE, TEXT, "--head", "7"], "has no layer 7"),
         ([LANGUAGE, TEXT, "--head", "last"], "which one is that"),
