@@ -11,22 +11,9 @@ from torch import Tensor
 
 from regard.decode import best
 from regard.decode.best import Options, add_up, find_best, list_best
-from regard.kernels import library as kernels
-from regard.kernels.library import Library
 
 # sentences, rows of each, words, how many are wanted
 SIZES = [(1, 1, 1, 1), (1, 1, 7, 3), (2, 3, 5, 9), (3, 5, 100, 10), (1, 5, 8000, 10), (7, 1, 1000, 2), (4, 2, 333, 40)]
-
-
-@pytest.fixture(params=[1, 2], ids=["AVX2", "AVX-512"])
-def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    found = kernels.find_library()
-    if not isinstance(found, Library):
-        pytest.skip(f"kernels: {found}")
-    if request.param > found.level:
-        pytest.skip(f"this machine has {kernels.LEVELS[found.level]}")
-    monkeypatch.setattr(found, "level", request.param)
-    return int(request.param)
 
 
 @pytest.fixture(autouse=True)

@@ -11,25 +11,12 @@ from regard.core.inputs import Inputs
 from regard.core.model import Model
 from regard.core.view import View
 from regard.errors import InputError
-from regard.kernels import library as kernels
-from regard.kernels.library import Library
 from regard.models import preset
 from regard.parts import message
 from regard.parts.message import add_messages, find_kernels, pass_messages
 from regard.tasks.graph_reader import find_reading
 
 SIZES = [(1, 1, 0), (5, 3, 4), (40, 16, 90), (33, 24, 60), (300, 64, 900)]  # nodes, width, edges
-
-
-@pytest.fixture(params=[1, 2], ids=["AVX2", "AVX-512"])
-def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    found = kernels.find_library()
-    if not isinstance(found, Library):
-        pytest.skip(f"kernels: {found}")
-    if request.param > found.level:
-        pytest.skip(f"this machine has {kernels.LEVELS[found.level]}")
-    monkeypatch.setattr(found, "level", request.param)
-    return int(request.param)
 
 
 def draw(nodes: int, width: int, edges: int, sorts: int) -> tuple[Tensor, Edges]:

@@ -6,24 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.kernels import library as kernels
-from regard.kernels.library import Library
 from regard.models import preset
 from regard.parts import scan
 from regard.parts.scan import CompiledScan, can_compile, selective_scan
 
 SIZES = [(1, 1, 16, 1), (2, 63, 16, 3), (1, 64, 48, 16), (3, 65, 32, 5), (5, 200, 16, 16), (1, 130, 160, 8)]
-
-
-@pytest.fixture(params=[1, 2], ids=["AVX2", "AVX-512"])
-def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    found = kernels.find_library()
-    if not isinstance(found, Library):
-        pytest.skip(f"kernels: {found}")
-    if request.param > found.level:
-        pytest.skip(f"this machine has {kernels.LEVELS[found.level]}")
-    monkeypatch.setattr(found, "level", request.param)
-    return int(request.param)
 
 
 def draw(batch: int, time: int, inner: int, states: int) -> list[Tensor]:

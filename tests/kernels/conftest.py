@@ -1,0 +1,19 @@
+"""Every path of the kernels that this machine has, one after the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from regard.kernels import library as kernels
+from regard.kernels.library import Library
+
+
+@pytest.fixture(params=[1, 2], ids=["AVX2", "AVX-512"])
+def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    found = kernels.find_library()
+    if not isinstance(found, Library):
+        pytest.skip(f"kernels: {found}")
+    if request.param > found.level:
+        pytest.skip(f"this machine has {kernels.LEVELS[found.level]}")
+    monkeypatch.setattr(found, "level", request.param)
+    return int(request.param)
