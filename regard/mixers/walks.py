@@ -64,7 +64,7 @@ class WalkReader(Composite):
         share = 1 / count_neighbours(view, now[:, 0]).clamp(min=1)
         tokens = [now]
         for _ in range(self.steps_ahead):
-            now = pass_messages(now, view) * share[:, None]
+            now = pass_messages(now, view, kinds=False) * share[:, None]
             tokens.insert(0, now)
         stacked = torch.stack(tokens, 1)  # (nodes, steps + 1, width)
         see = view.watcher(self.path, *self.names)

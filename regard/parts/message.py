@@ -23,9 +23,12 @@ PARTS = 16  # of the nodes, that several threads have work; gradients of kinds a
 MOST = 2**20  # numbers of those gradients; where each edge is of its own kind, the kernel isn't worth its memory
 
 
-def pass_messages(x: Tensor, view: View, weights: Tensor | None = None) -> Tensor:
-    """What comes to each node: (nodes, width) to the same; `weights`: (edges,), of which no gradient is taken."""
-    edges = Edges.none(x.device) if view.edges is None else view.edges
+def pass_messages(x: Tensor, view: View, weights: Tensor | None = None, *, kinds: bool = True) -> Tensor:
+    """What comes to each node: (nodes, width) to the same; `weights`: (edges,), of which no gradient is taken.
+
+    `kinds`: whether messages hear of what kind their edge is, where edges are of several.
+    """
+    edges = view.edges if kinds and view.edges is not None else Edges(view.links)
     library = find_kernels(x, edges)
     if library is None:
         return add_messages(x, edges, weights)

@@ -117,6 +117,12 @@ def test_a_norm_over_a_batch_counts_real_nodes_alone_and_remembers() -> None:
     torch.testing.assert_close(mixer.norm.variance, oracle.running_var)
 
 
+def test_walks_meet_nodes_and_hear_of_no_kinds() -> None:
+    vectors = torch.randn(8, WIDTH, dtype=torch.float64)  # an edge there and back for each pair
+    assert torch.equal(call(Walks(steps=2), vectors)[2], call(Walks(steps=2))[2])
+    assert not torch.equal(call(Neighbours(way="gin"), vectors)[2], call(Neighbours(way="gin"))[2])
+
+
 def test_side_by_side_is_the_sum() -> None:
     parts = (Neighbours(way="gin"), MixerSpec.parse({"kind": "attention", "heads": 2}))
     mixer, x, found = call(Beside(mixers=parts))
