@@ -8,11 +8,14 @@ that both hold.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules import module as everywhere
 
-from regard.core.matrix import linear
+from regard.core.matrix import linear, linears
 
 
 class Dense(nn.Linear):
@@ -52,3 +55,26 @@ class Lookup(nn.Embedding):
     def matrix(self) -> Tensor:
         """The vectors as they count: (count, size)."""
         return self.weight
+
+
+def project(x: Tensor, layers: Sequence[nn.Module]) -> Sequence[Tensor]:
+    """What several layers make of the same rows; together, where all are plain and nobody watches one of them."""
+    if is_watched() or not all(is_plain(layer) for layer in layers):
+        return [layer(x) for layer in layers]
+    return linears(x, [(layer.weight, layer.bias) for layer in layers])  # type: ignore[misc]
+
+
+def is_plain(layer: nn.Module) -> bool:
+    """Whether nothing but its own product happens when it is called."""
+    hooks = layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks
+    return type(layer) is Dense and "forward" not in vars(layer) and not any(hooks)
+
+
+def is_watched() -> bool:
+    """Whether somebody is told of every module that is called."""
+    return bool(
+        everywhere._global_forward_hooks
+        or everywhere._global_forward_pre_hooks
+        or everywhere._global_backward_hooks
+        or everywhere._global_backward_pre_hooks
+    )

@@ -7,6 +7,7 @@ its inputs, whatever the other rows are and however many threads there are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ctypes import c_int64
 from functools import cache
 from typing import Any
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from regard.kernels.library import Library, load, load_unfollowed
 
-STEPS = c_int64 * 5
+STEPS, SIX = c_int64 * 5, c_int64 * 6
 FEW = 192  # rows up to which weights are read as they are; packing them pays for more
 SMALL = 2**16  # products below which asking costs more than computing
 
@@ -33,6 +34,16 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         found: Tensor = LinearProduct.apply(x, weight, bias)
         return found
     return multiply_rows(x, weight, bias)
+
+
+def linears(x: Tensor, maps: Sequence[tuple[Tensor, Tensor | None]]) -> Sequence[Tensor]:
+    """x Wᵀ + b for several W and b: while training, one step of the way back for all."""
+    learns = torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    small = x.numel() * min(len(weight) for weight, _ in maps) < SMALL
+    if not learns or small or any(find_kernel(x, weight, bias) is None for weight, bias in maps):
+        return [linear(x, weight, bias) for weight, bias in maps]
+    found: Sequence[Tensor] = LinearProducts.apply(x, *(part for each in maps for part in each))
+    return found
 
 
 def matmul(x: Tensor, w: Tensor, out: Tensor | None = None, adds: bool = False) -> Tensor:
@@ -56,12 +67,51 @@ class LinearProduct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
-        rows, slopes = x.reshape(-1, x.shape[-1]), slope.reshape(-1, slope.shape[-1])
-        # where somebody wants gradients of these gradients, they are torch's
-        product = torch.mm if torch.is_grad_enabled() else multiply
-        to_x = product(slopes, weight).view_as(x) if ctx.needs_input_grad[0] else None
-        to_weight = product(slopes.T, rows) if ctx.needs_input_grad[1] else None
-        return to_x, to_weight, slopes.sum(0) if ctx.needs_input_grad[2] else None
+        return back(x, weight, slope, ctx.needs_input_grad)
+
+
+class LinearProducts(torch.autograd.Function):
+    """x Wᵀ + b for several W and b, and their gradients; those of x are added up on the spot."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, *parts: Tensor | None) -> tuple[Tensor, ...]:
+        ctx.save_for_backward(x, *parts[::2])
+        return tuple(multiply_rows(x, *each) for each in zip(parts[::2], parts[1::2], strict=True))  # type: ignore[arg-type]
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+        x, *weights = ctx.saved_tensors
+        wanted, found = ctx.needs_input_grad, list[Tensor | None]()
+        to_x: Tensor | None = None
+        for place, (weight, slope) in enumerate(zip(weights, slopes, strict=True)):
+            asked = wanted[0], wanted[2 * place + 1], wanted[2 * place + 2]
+            to_x, to_weight, to_bias = back(x, weight, slope, asked, to_x)
+            found += [to_weight, to_bias]
+        return to_x, *found
+
+
+def back(
+    x: Tensor, weight: Tensor, slope: Tensor, wanted: Sequence[bool], sum_x: Tensor | None = None
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """The gradients of x, of the weights and of the bias, as far as they are wanted; that of x is added to a sum."""
+    rows, slopes = x.reshape(-1, x.shape[-1]), slope.reshape(-1, slope.shape[-1])
+    if torch.is_grad_enabled():  # somebody wants gradients of these gradients, and they are torch's
+        to_x = (slopes @ weight).view_as(x) if wanted[0] else None
+        to_weight = slopes.T @ rows if wanted[1] else None
+        total = to_x if sum_x is None or to_x is None else sum_x + to_x
+        return total, to_weight, slopes.sum(0) if wanted[2] else None
+    library = find_faster()
+    assert library is not None
+    (outputs, inputs), adds = weight.shape, sum_x is not None
+    to_x = sum_x if sum_x is not None or not wanted[0] else x.new_empty(x.shape)
+    to_weight = x.new_empty(outputs, inputs) if wanted[1] else None
+    to_bias = x.new_empty(outputs) if wanted[2] else None
+    library.functions.regard_multiply_back(
+        *(rows.data_ptr(), weight.data_ptr(), slopes.data_ptr(), len(rows), inputs, outputs),
+        *(None if found is None else found.data_ptr() for found in (to_x, to_weight, to_bias)),
+        *(SIX(*rows.stride(), *weight.stride(), *slopes.stride()), adds),
+    )
+    return to_x, to_weight, to_bias
 
 
 def find_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Library | None:

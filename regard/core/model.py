@@ -18,7 +18,7 @@ from regard.core.block import Sublayer, forgetful
 from regard.core.blueprint import blueprint
 from regard.core.factors import Factors, Scored, ScoreTable, StatefulHead, WordHead
 from regard.core.inputs import Extras, Inputs
-from regard.core.mask import Mask
+from regard.core.mask import Mask, choose
 from regard.core.mixer import Mixer, Part
 from regard.core.packed import count_weights
 from regard.core.padding import Valid, check_valid
@@ -104,7 +104,7 @@ class Model(Usable):
         """What the logits of some positions are a product of; `keep`, (batch, time): which. For losses."""
         if self.head is not None and self.head.recalls:  # a mixture with what a memory holds is no product
             return ScoreTable(self.forward(inputs)[keep])
-        return self.scored(self.features(inputs)[keep])
+        return self.scored(choose(self.features(inputs), keep))
 
     def scored(self, features: Tensor) -> Factors:
         """What the logits are a product of, from features that were computed before."""

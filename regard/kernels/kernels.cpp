@@ -417,11 +417,12 @@ using Sweep = void (*)(const float*, int64_t, int64_t, const float*, int64_t, co
 constexpr Sweep SWEEPS[] = {sweep_avx512<1>, sweep_avx512<2>, sweep_avx512<3>,
                             sweep_avx512<4>, sweep_avx512<5>, sweep_avx512<6>};
 
-// Sixteen outputs by sixteen inputs turned round: what stood side by side stands one below the other.
-AVX512 void turn_avx512(const float* from, int64_t pitch, float* to) {
+// Up to sixteen rows of sixteen numbers turned round: what stood side by side stands one below the other, `step` apart,
+// and zeros stand where there is no row.
+AVX512 void turn_avx512(const float* from, int64_t pitch, int64_t rows, float* to, int64_t step) {
   __m512 a[16], b[16];
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) a[i] = _mm512_loadu_ps(from + i * pitch);
+  for (int i = 0; i < 16; ++i) a[i] = i < rows ? _mm512_loadu_ps(from + i * pitch) : _mm512_setzero_ps();
 #pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {
     b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
@@ -443,10 +444,10 @@ AVX512 void turn_avx512(const float* from, int64_t pitch, float* to) {
   }
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    _mm512_storeu_ps(to + i * PANEL, _mm512_shuffle_f32x4(b[i], b[i + 8], 0x88));
-    _mm512_storeu_ps(to + (i + 4) * PANEL, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0x88));
-    _mm512_storeu_ps(to + (i + 8) * PANEL, _mm512_shuffle_f32x4(b[i], b[i + 8], 0xdd));
-    _mm512_storeu_ps(to + (i + 12) * PANEL, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0xdd));
+    _mm512_storeu_ps(to + i * step, _mm512_shuffle_f32x4(b[i], b[i + 8], 0x88));
+    _mm512_storeu_ps(to + (i + 4) * step, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0x88));
+    _mm512_storeu_ps(to + (i + 8) * step, _mm512_shuffle_f32x4(b[i], b[i + 8], 0xdd));
+    _mm512_storeu_ps(to + (i + 12) * step, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0xdd));
   }
 }
 
@@ -462,7 +463,8 @@ AVX512 void pack_panel(Matrix w, int64_t inputs, int64_t outputs, float* to) {
       }
   } else if (whole && w.row == 1) {
     for (int64_t o = 0; o < PANEL; o += 16)
-      for (int64_t k = 0; k < inputs; k += 16) turn_avx512(w.numbers + o * w.column + k, w.column, to + k * PANEL + o);
+      for (int64_t k = 0; k < inputs; k += 16)
+        turn_avx512(w.numbers + o * w.column + k, w.column, 16, to + k * PANEL + o, PANEL);
   } else {
     std::memset(to, 0, inputs * PANEL * sizeof(float));
     for (int64_t o = 0; o < outputs; ++o)
@@ -554,6 +556,24 @@ void multiply_many(Matrix x, Matrix w, const float* bias, bool adds, int64_t row
           held = strip;
         }
       }
+  }
+}
+
+// The sum of all rows, one after the other.
+void add_rows(Matrix x, int64_t rows, int64_t columns, float* y) {
+  const int64_t pieces = (columns + PANEL - 1) / PANEL;
+#pragma omp parallel for schedule(static) if (rows * columns > ALONE / 8)
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    const int64_t first = piece * PANEL, wide = columns - first < PANEL ? columns - first : PANEL;
+    float sums[PANEL] = {};
+    for (int64_t row = 0; row < rows; ++row) {
+      const float* at = x.numbers + row * x.row + first * x.column;
+      if (x.column == 1)
+        for (int64_t i = 0; i < wide; ++i) sums[i] += at[i];
+      else
+        for (int64_t i = 0; i < wide; ++i) sums[i] += at[i * x.column];
+    }
+    std::memcpy(y + first, sums, wide * sizeof(float));
   }
 }
 
@@ -805,6 +825,219 @@ AVX2 void look_avx2(const Heads& all, int64_t row, int64_t head, float* scores) 
     for (; d + 32 <= all.size; d += 32) gather_avx2<4>(all, scores, values + d, row, from, 1.0f / total, out + d);
     for (; d + 16 <= all.size; d += 16) gather_avx2<2>(all, scores, values + d, row, from, 1.0f / total, out + d);
     for (; d < all.size; d += 8) gather_avx2<1>(all, scores, values + d, row, from, 1.0f / total, out + d);
+  }
+}
+
+// ---- attention of whole sequences, which is learned: softmax(q kᵀ · scale) v and its way back, with AVX-512 alone
+//
+// A head of a row is one thread's, and the scores of some of its queries are all that is held of them; the way back
+// makes them again from the queries, the keys and one number a query, the log of its sum. So memory grows with length.
+
+constexpr int64_t ASKING = 24;  // queries whose scores are held at once
+
+// ROWS rows by BLOCKS registers of outputs: y (+)= x w, from rows of any steps and from weights that stand as they are.
+template <int ROWS, int BLOCKS>
+AVX512 void brush_avx512(const float* x, int64_t row, int64_t column, const float* w, int64_t pitch, int64_t inputs,
+                         bool adds, float* y, int64_t stride) {
+  __m512 sum[ROWS][BLOCKS];
+#pragma GCC unroll 12
+  for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 4
+    for (int b = 0; b < BLOCKS; ++b) sum[r][b] = adds ? _mm512_loadu_ps(y + r * stride + b * 16) : _mm512_setzero_ps();
+  for (int64_t k = 0; k < inputs; ++k) {
+    __m512 v[BLOCKS];
+#pragma GCC unroll 4
+    for (int b = 0; b < BLOCKS; ++b) v[b] = _mm512_loadu_ps(w + k * pitch + b * 16);
+#pragma GCC unroll 12
+    for (int r = 0; r < ROWS; ++r) {
+      const __m512 n = _mm512_set1_ps(x[r * row + k * column]);
+#pragma GCC unroll 4
+      for (int b = 0; b < BLOCKS; ++b) sum[r][b] = _mm512_fmadd_ps(n, v[b], sum[r][b]);
+    }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 4
+    for (int b = 0; b < BLOCKS; ++b) _mm512_storeu_ps(y + r * stride + b * 16, sum[r][b]);
+}
+
+using Brush = void (*)(const float*, int64_t, int64_t, const float*, int64_t, int64_t, bool, float*, int64_t);
+#define UP_TO_SIX(BLOCKS)                                                                                 \
+  brush_avx512<1, BLOCKS>, brush_avx512<2, BLOCKS>, brush_avx512<3, BLOCKS>, brush_avx512<4, BLOCKS>,     \
+      brush_avx512<5, BLOCKS>, brush_avx512<6, BLOCKS>
+#define UP_TO_TWELVE(BLOCKS)                                                                              \
+  UP_TO_SIX(BLOCKS), brush_avx512<7, BLOCKS>, brush_avx512<8, BLOCKS>, brush_avx512<9, BLOCKS>,           \
+      brush_avx512<10, BLOCKS>, brush_avx512<11, BLOCKS>, brush_avx512<12, BLOCKS>
+constexpr Brush WIDE_BRUSHES[] = {UP_TO_SIX(4)}, BRUSHES[] = {UP_TO_TWELVE(2)}, NARROW_BRUSHES[] = {UP_TO_TWELVE(1)};
+
+// y (+)= x w: (rows, inputs) by (inputs, outputs), of which there are whole registers.
+void multiply_near(Matrix x, const float* w, int64_t pitch, int64_t rows, int64_t inputs, int64_t outputs, bool adds,
+                   float* y, int64_t stride) {
+  for (int64_t o = 0; o < outputs;) {
+    const int64_t wide = outputs - o >= 64 ? 64 : outputs - o >= 32 ? 32 : 16, most = wide == 64 ? 6 : 12;
+    const Brush* brushes = wide == 64 ? WIDE_BRUSHES : wide == 32 ? BRUSHES : NARROW_BRUSHES;
+    const int64_t tiles = (rows + most - 1) / most;
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      const int64_t row = begin_tile(rows, tiles, tile), tall = begin_tile(rows, tiles, tile + 1) - row;
+      brushes[tall - 1](x.numbers + row * x.row, x.row, x.column, w + o, pitch, inputs, adds, y + row * stride + o,
+                        stride);
+    }
+    o += wide;
+  }
+}
+
+// Vectors of some positions as columns, (size, wide), zeros behind the last.
+AVX512 void turn_round(const float* from, int64_t step, int64_t count, int64_t size, float* to, int64_t wide) {
+  for (int64_t t = 0; t < count; t += 16)
+    for (int64_t d = 0; d < size; d += 16)
+      turn_avx512(from + t * step + d, step, count - t < 16 ? count - t : 16, to + d * wide + t, wide);
+}
+
+// What one query sees: scores are scaled, and those of what is hidden, or stands behind the last, are -inf.
+AVX512 void hide_avx512(float* scores, int64_t count, int64_t wide, float scale, const bool* allowed, int64_t step) {
+  const __m512 by = _mm512_set1_ps(scale), none = _mm512_set1_ps(-INFINITY);
+  for (int64_t t = 0; t < wide; t += 16) {
+    __mmask16 there = count - t >= 16 ? 0xffff : count > t ? (1u << (count - t)) - 1 : 0;
+    if (allowed && step == 1) {
+      const __m128i seen = _mm_maskz_loadu_epi8(there, allowed + t);
+      there &= _mm_test_epi8_mask(seen, seen);
+    } else if (allowed && step == 0) {
+      there = *allowed ? there : 0;
+    } else if (allowed) {
+      for (int64_t i = t; i < t + 16 && i < count; ++i)
+        if (!allowed[i * step]) there &= ~(1u << (i - t));
+    }
+    _mm512_storeu_ps(scores + t, _mm512_mask_mul_ps(none, there, _mm512_loadu_ps(scores + t), by));
+  }
+}
+
+// e^(x - top) in place, zero for -inf; their sum.
+AVX512 float exponentiate_avx512(float* x, int64_t wide, float largest) {
+  const __m512 top = _mm512_set1_ps(largest), least = _mm512_set1_ps(-87.0f);
+  __m512 total = _mm512_setzero_ps();
+  for (int64_t t = 0; t < wide; t += 16) {
+    const __m512 given = _mm512_sub_ps(_mm512_loadu_ps(x + t), top);
+    const __mmask16 odd = _mm512_cmp_ps_mask(given, given, _CMP_UNORD_Q);
+    const __mmask16 counts = _mm512_cmp_ps_mask(given, least, _CMP_NLT_UQ);
+    __m512 v = given;
+    EXPONENTIAL(__m512, v, _mm512_set1_ps, _mm512_mul_ps, ROUND_512, _mm512_fnmadd_ps, _mm512_fmadd_ps,
+                _mm512_cvtps_epi32, _mm512_add_epi32, _mm512_slli_epi32, _mm512_castps_si512, _mm512_castsi512_ps)
+    v = _mm512_mask_mov_ps(_mm512_maskz_mov_ps(counts, v), odd, given);
+    _mm512_storeu_ps(x + t, v);
+    total = _mm512_add_ps(total, v);
+  }
+  return _mm512_reduce_add_ps(total);
+}
+
+AVX512 float find_largest_avx512(const float* x, int64_t wide) {
+  __m512 most = _mm512_set1_ps(-INFINITY);
+  for (int64_t t = 0; t < wide; t += 16) most = _mm512_max_ps(_mm512_loadu_ps(x + t), most);
+  return _mm512_reduce_max_ps(most);
+}
+
+AVX512 float add_products(const float* a, const float* b, int64_t count) {
+  __m512 sum = _mm512_setzero_ps();
+  for (int64_t i = 0; i < count; i += 16) sum = _mm512_fmadd_ps(_mm512_loadu_ps(a + i), _mm512_loadu_ps(b + i), sum);
+  return _mm512_reduce_add_ps(sum);
+}
+
+// Some queries of a head: which, how many keys they see at most, and in how many registers' room.
+struct Asking {
+  int64_t first, count, seen, wide;
+};
+
+Asking ask(const Heads& all, bool causal, int64_t first) {
+  const int64_t count = all.queries - first < ASKING ? all.queries - first : ASKING;
+  const int64_t seen = causal && first + count < all.keys ? first + count : all.keys;
+  return {first, count, seen, round_up(seen, 16)};
+}
+
+// Their scores, hidden where they may not look: (count, pitch).
+AVX512 void score_avx512(const Heads& all, bool causal, int64_t row, const float* query, Asking some,
+                         const float* turned, float* scores, int64_t pitch) {
+  multiply_near({query + some.first * all.query_step, all.query_step, 1}, turned, pitch, some.count, all.size,
+                some.wide, false, scores, pitch);
+  for (int64_t i = 0; i < some.count; ++i) {
+    const int64_t at = some.first + i;
+    hide_avx512(scores + i * pitch, causal && at + 1 < all.keys ? at + 1 : all.keys, some.wide, all.scale,
+                all.allowed ? all.allowed + row * all.allowed_row + at * all.allowed_query : nullptr, all.allowed_key);
+  }
+}
+
+// `logs`: (queries,), the log of each query's sum; infinite for one that may look at nothing, which sees zeros.
+AVX512 void attend_avx512(const Heads& all, bool causal, int64_t row, int64_t head, float* logs, float* room) {
+  const int64_t group = head / (all.heads / all.groups), pitch = round_up(all.keys, 16), step = all.heads * all.size;
+  const float* query = all.query + row * all.query_row + head * all.query_head;
+  const float* value = all.value + row * all.value_row + group * all.value_head;
+  float* const turned = room;
+  float* const scores = room + all.size * pitch;
+  turn_round(all.key + row * all.key_row + group * all.key_head, all.key_step, all.keys, all.size, turned, pitch);
+  for (int64_t first = 0; first < all.queries; first += ASKING) {
+    const Asking some = ask(all, causal, first);
+    float* const out = all.out + (row * all.queries + first) * step + head * all.size;
+    float totals[ASKING];
+    score_avx512(all, causal, row, query, some, turned, scores, pitch);
+    for (int64_t i = 0; i < some.count; ++i) {
+      const float largest = find_largest_avx512(scores + i * pitch, some.wide);
+      totals[i] = exponentiate_avx512(scores + i * pitch, some.wide, largest == -INFINITY ? 0.0f : largest);
+      const bool blind = totals[i] == 0.0f;  // a number that is none isn't hidden
+      logs[first + i] = blind ? INFINITY : largest + std::log(totals[i]);
+      if (blind) totals[i] = 1.0f;
+    }
+    multiply_near({scores, pitch, 1}, value, all.value_step, some.count, some.seen, all.size, false, out, step);
+    for (int64_t i = 0; i < some.count; ++i)
+      for (int64_t d = 0; d < all.size; d += 16)
+        _mm512_storeu_ps(out + i * step + d, _mm512_div_ps(_mm512_loadu_ps(out + i * step + d), _mm512_set1_ps(totals[i])));
+  }
+}
+
+// Gradients of queries, (rows, queries, heads, size), and of keys and values, (rows, keys, groups, size), zeros at first.
+struct Slopes {
+  const float* slope;  // of what was seen
+  int64_t row, head, step;
+  float *query, *key, *value;
+};
+
+AVX512 void attend_back_avx512(const Heads& all, bool causal, int64_t row, int64_t group, const float* logs,
+                               const Slopes& to, float* room) {
+  const int64_t fan = all.heads / all.groups, pitch = round_up(all.keys, 16);
+  const int64_t step = all.heads * all.size, back = all.groups * all.size;
+  const float* key = all.key + row * all.key_row + group * all.key_head;
+  const float* value = all.value + row * all.value_row + group * all.value_head;
+  float* const turned = room;
+  float* const turned_value = turned + all.size * pitch;
+  float* const shares = turned_value + all.size * pitch;
+  float* const slopes = shares + ASKING * pitch;
+  float* const to_key = to.key + row * all.keys * back + group * all.size;
+  float* const to_value = to.value + row * all.keys * back + group * all.size;
+  turn_round(key, all.key_step, all.keys, all.size, turned, pitch);
+  turn_round(value, all.value_step, all.keys, all.size, turned_value, pitch);
+  for (int64_t head = group * fan; head < (group + 1) * fan; ++head) {
+    const float* query = all.query + row * all.query_row + head * all.query_head;
+    const float* slope = to.slope + row * to.row + head * to.head;
+    const float* log = logs + (row * all.heads + head) * all.queries;
+    for (int64_t first = 0; first < all.queries; first += ASKING) {
+      const Asking some = ask(all, causal, first);
+      const float* asked = query + first * all.query_step;
+      const float* given = slope + first * to.step;
+      const float* out = all.out + (row * all.queries + first) * step + head * all.size;
+      score_avx512(all, causal, row, query, some, turned, shares, pitch);
+      multiply_near({given, to.step, 1}, turned_value, pitch, some.count, all.size, some.wide, false, slopes, pitch);
+      for (int64_t i = 0; i < some.count; ++i) {
+        float* const share = shares + i * pitch;
+        exponentiate_avx512(share, some.wide, log[first + i]);
+        const __m512 mean = _mm512_set1_ps(add_products(given + i * to.step, out + i * step, all.size));
+        for (int64_t t = 0; t < some.wide; t += 16) {
+          const __m512 weight = _mm512_mul_ps(_mm512_loadu_ps(share + t), _mm512_set1_ps(all.scale));
+          float* const at = slopes + i * pitch + t;
+          _mm512_storeu_ps(at, _mm512_mul_ps(weight, _mm512_sub_ps(_mm512_loadu_ps(at), mean)));
+        }
+      }
+      multiply_near({slopes, pitch, 1}, key, all.key_step, some.count, some.seen, all.size, false,
+                    to.query + (row * all.queries + first) * step + head * all.size, step);
+      multiply_near({slopes, 1, pitch}, asked, all.query_step, some.seen, some.count, all.size, true, to_key, back);
+      multiply_near({shares, 1, pitch}, given, to.step, some.seen, some.count, all.size, true, to_value, back);
+    }
   }
 }
 
@@ -1255,6 +1488,13 @@ void remember(const Call& call, const Remembered& state, const float* keys, cons
   }
 }
 
+Heads name_heads(const float* query, const float* key, const float* value, const bool* allowed, const int64_t* moved,
+                 float* out, const int64_t* sizes, const int64_t* steps, float scale) {
+  return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4],  sizes[5],  query,     key,      value,
+          allowed,  moved,    out,      steps[0], steps[1],  steps[2],  steps[3],  steps[4], steps[5],
+          steps[6], steps[7], steps[8], steps[9], steps[10], steps[11], steps[12], scale};
+}
+
 void look_at(const Heads& all, int level) {
   const int64_t work = all.rows * all.heads;
 #pragma omp parallel if (work * all.queries * all.keys * all.size > ALONE)
@@ -1391,15 +1631,58 @@ void regard_multiply_many(const float* x, const float* w, const float* bias, int
   multiply_many({x, steps[0], steps[1]}, {w, steps[2], steps[3]}, bias, adds, rows, inputs, outputs, y, steps[4]);
 }
 
+// The way back of y = x wᵀ + bias, x (rows, inputs) and w (outputs, inputs): what is wanted of the three gradients.
+// `steps`: from one row and one column to the next, of x, w and `slope`, (rows, outputs); `adds`: grad_x is added to.
+// For level 2 alone.
+void regard_multiply_back(const float* x, const float* w, const float* slope, int64_t rows, int64_t inputs,
+                          int64_t outputs, float* grad_x, float* grad_w, float* grad_bias, const int64_t* steps,
+                          int adds) {
+  const Matrix from{x, steps[0], steps[1]}, by{w, steps[2], steps[3]};
+  const Matrix down{slope, steps[4], steps[5]}, across{slope, steps[5], steps[4]};
+  if (grad_x) multiply_many(down, by, nullptr, adds, rows, outputs, inputs, grad_x, inputs);
+  if (grad_w) multiply_many(across, from, nullptr, false, outputs, rows, inputs, grad_w, inputs);
+  if (grad_bias) add_rows(down, rows, outputs, grad_bias);
+}
+
 // What a few queries see. `sizes`: rows, heads, groups of heads that share keys, queries, keys, numbers of a head (in
 // whole registers: sixteen, or eight with level 1). `steps`: from one row, head and position to the next, of queries,
 // keys and values, from one row, query and key to the next of `allowed`, and from one row to the next of `moved`.
 void regard_look(const float* query, const float* key, const float* value, const bool* allowed, const int64_t* moved,
                  float* out, const int64_t* sizes, const int64_t* steps, float scale, int level) {
-  Heads all{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4],  sizes[5],  query,     key,      value,
-            allowed,  moved,    out,      steps[0], steps[1],  steps[2],  steps[3],  steps[4], steps[5],
-            steps[6], steps[7], steps[8], steps[9], steps[10], steps[11], steps[12], scale};
-  look_at(all, level);
+  look_at(name_heads(query, key, value, allowed, moved, out, sizes, steps, scale), level);
+}
+
+// What whole sequences see of each other, or of a memory; steps as above, without `moved`, and sizes in whole registers of
+// sixteen. `logs`: (rows, heads, queries), for the way back. For level 2 alone.
+void regard_attend(const float* query, const float* key, const float* value, const bool* allowed, float* out,
+                   float* logs, const int64_t* sizes, const int64_t* steps, float scale, int causal) {
+  const Heads all = name_heads(query, key, value, allowed, nullptr, out, sizes, steps, scale);
+  const int64_t work = all.rows * all.heads, room = (all.size + ASKING) * round_up(all.keys, 16);
+#pragma omp parallel if (work * all.queries * all.keys * all.size > ALONE)
+  {
+    static thread_local std::vector<float> near;
+    if (static_cast<int64_t>(near.size()) < room) near.resize(room);
+#pragma omp for schedule(static)
+    for (int64_t each = 0; each < work; ++each)
+      attend_avx512(all, causal, each / all.heads, each % all.heads, logs + each * all.queries, near.data());
+  }
+}
+
+// The way back: `slope` like queries, with steps of its own behind the others. grad_key, grad_value: zeros at first.
+void regard_attend_back(const float* query, const float* key, const float* value, const bool* allowed, const float* out,
+                        const float* logs, const float* slope, float* grad_query, float* grad_key, float* grad_value,
+                        const int64_t* sizes, const int64_t* steps, float scale, int causal) {
+  const Heads all = name_heads(query, key, value, allowed, nullptr, const_cast<float*>(out), sizes, steps, scale);
+  const Slopes to{slope, steps[13], steps[14], steps[15], grad_query, grad_key, grad_value};
+  const int64_t work = all.rows * all.groups, room = 2 * (all.size + ASKING) * round_up(all.keys, 16);
+#pragma omp parallel if (all.rows * all.heads * all.queries * all.keys * all.size > ALONE)
+  {
+    static thread_local std::vector<float> near;
+    if (static_cast<int64_t>(near.size()) < room) near.resize(room);
+#pragma omp for schedule(static)
+    for (int64_t each = 0; each < work; ++each)
+      attend_back_avx512(all, causal, each / all.groups, each % all.groups, logs, to, near.data());
+  }
 }
 
 // y = f(x), or slope · f'(x) where a slope is given; `what`: which activation.

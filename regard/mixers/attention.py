@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.core.dense import Dense
+from regard.core.dense import Dense, project
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.probe import See
 from regard.core.role import NormSpec, RelativeSpec
@@ -32,6 +32,7 @@ from regard.core.tape import NotWritable, Tape
 from regard.core.view import View
 from regard.errors import SpecError
 from regard.parts.band import Neighbourhood, choose_block, cut_band, is_worth_it, make_tables, take
+from regard.parts.fused import attend_whole
 from regard.parts.look import look
 from regard.parts.position import Position
 from regard.parts.score import weigh
@@ -154,9 +155,10 @@ class MultiHeadAttention(Mixer):
     def look_around(self, x: Tensor, view: View, state: State | None) -> Tensor:
         """Over the sequence itself: the chunk, and what the state holds of the tokens before it."""
         mask, spec = view.mask, self.spec
-        query = self.position.rotate(self.split(self.query(x), self.query_norm), view)
-        key = self.position.rotate(self.split(self.key(x), self.key_norm), view)
-        value = self.split(self.value(x))
+        query, key, value = project(x, (self.query, self.key, self.value))
+        query = self.position.rotate(self.split(query, self.query_norm), view)
+        key = self.position.rotate(self.split(key, self.key_norm), view)
+        value = self.split(value)
         query, key = view.see(self.path, "query", query), view.see(self.path, "key", key)
         value = view.see(self.path, "value", value)
         see = view.watcher(self.path, "weights")
@@ -284,7 +286,8 @@ class MultiHeadAttention(Mixer):
 
     def project(self, states: Tensor, view: View) -> tuple[Tensor, Tensor]:
         """A memory's keys and values, head by head; they are reported here, where they are computed once."""
-        key, value = self.split(self.key(states), self.key_norm), self.split(self.value(states))
+        key, value = project(states, (self.key, self.value))
+        key, value = self.split(key, self.key_norm), self.split(value)
         return view.see(self.path, "key", key), view.see(self.path, "value", value)
 
     def split(self, x: Tensor, norm: nn.Module | None = None) -> Tensor:
@@ -310,6 +313,10 @@ class MultiHeadAttention(Mixer):
             return openly(query, key, value, allowed, bias, self.scale, dropout, see, self.spec.hard)
         if bias is None and not dropout and not causal and not torch.is_grad_enabled():
             found = look(query, key, value, allowed, self.scale)
+            if found is not None:
+                return found
+        if bias is None and not dropout:
+            found = attend_whole(query, key, value, allowed, self.scale, causal)
             if found is not None:
                 return found
         table = allowed

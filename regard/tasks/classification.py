@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.inputs import Inputs
+from regard.core.mask import choose
 from regard.core.model import Model, ModelSpec
 from regard.core.padding import Padding
 from regard.core.role import Answers
@@ -216,7 +217,7 @@ class ClassificationTask(Task[ClassificationBatch]):
         if not self.spec.auxiliary:
             return found
         kept = inputs.real[:, 1:]
-        words = cross_entropy(model.scored(features[:, :-1][kept]), inputs.tokens[:, 1:][kept])
+        words = cross_entropy(model.scored(choose(features[:, :-1], kept)), inputs.tokens[:, 1:][kept])
         # in proportion to the texts, so that long ones don't drown the label
         return found + self.spec.auxiliary * words * len(labels) / kept.sum()
 

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from regard.core.factors import Factors
 from regard.core.inputs import Inputs
+from regard.core.mask import choose
 from regard.core.model import Model, ModelSpec
 from regard.core.padding import Padding
 from regard.core.spec import Rate, Size
@@ -286,7 +287,7 @@ def carry_state(model: Model, batch: LanguageBatch, state: Progress) -> Tensor:
     """The same, from a state that is moved on."""
     inputs = batch.inputs.to(model.device)
     features = model.advance(inputs, state)
-    return cross_entropy(model.scored(features[inputs.real]), batch.targets.to(model.device)[inputs.real])
+    return cross_entropy(model.scored(choose(features, inputs.real)), batch.targets.to(model.device)[inputs.real])
 
 
 def tensors(state: Progress) -> list[Tensor]:

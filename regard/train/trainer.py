@@ -198,9 +198,11 @@ class Trainer:
 
     def _clip(self) -> float:
         """The norm of the gradient, which is scaled down if it is too large."""
-        if self.spec.clip is not None:
-            return float(torch.nn.utils.clip_grad_norm_(self.weights, self.spec.clip))
-        return float(torch.nn.utils.get_total_norm([w.grad for w in self.weights if w.grad is not None]))
+        norm = torch.nn.utils.get_total_norm([w.grad for w in self.weights if w.grad is not None])
+        found = float(norm)
+        if self.spec.clip is not None and not found <= self.spec.clip:
+            torch.nn.utils.clip_grads_with_norm_(self.weights, self.spec.clip, norm)
+        return found
 
     def _divergence(self, loss: float, gradient: float, rate: float, places: Sequence[Place[Any]]) -> Divergence:
         """What there is to say when something isn't finite; the weights haven't been touched."""

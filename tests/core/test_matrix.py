@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core import matrix
-from regard.core.dense import Dense
+from regard.core.dense import Dense, project
 from regard.core.matrix import linear, matmul, multiply, multiply_rows
 from regard.kernels.library import load
 
@@ -117,3 +117,30 @@ def test_who_follows_torch_sees_torch_s_own() -> None:
     each = torch.func.vmap(dense)(x)
     torch.testing.assert_close(each, dense(x))
     assert dense.double()(x.double()).dtype == torch.float64
+
+
+def test_several_products_of_the_same_rows_are_each_their_own() -> None:
+    torch.manual_seed(0)
+    layers = [Dense(24, 40), Dense(24, 16, bias=False), Dense(24, 24)]
+    x = torch.randn(5, 70, 24, requires_grad=True)
+    slopes = [torch.randn(5, 70, layer.out_features) for layer in layers]
+    weights = [weight for layer in layers for weight in layer.parameters()]
+    together = torch.autograd.grad(project(x, layers), [x, *weights], slopes)
+    apart = torch.autograd.grad([layer(x) for layer in layers], [x, *weights], slopes)
+    for one, other in zip(together, apart, strict=True):
+        assert_near(one, other.double())
+
+
+def test_products_of_watched_layers_are_called_one_by_one() -> None:
+    layers, heard = [Dense(24, 40), Dense(24, 16)], []
+    x = torch.randn(90, 24, requires_grad=True)
+    layers[1].register_forward_hook(lambda *_: heard.append(1))
+    found = project(x, layers)
+    assert heard and all(torch.equal(one, layer(x)) for one, layer in zip(found, layers, strict=True))
+
+
+def test_only_gradients_that_are_wanted_are_made() -> None:
+    layers, x = [Dense(24, 40), Dense(24, 16)], torch.randn(90, 24)
+    layers[0].weight.requires_grad_(False)
+    sum(part.sum() for part in project(x, layers)).backward()  # type: ignore[union-attr]
+    assert layers[0].weight.grad is None and layers[0].bias.grad is not None and layers[1].weight.grad is not None
