@@ -13,7 +13,7 @@ from regard.core import matrix
 from regard.core.mask import choose
 from regard.kernels.library import load
 from regard.parts import fused
-from regard.parts.fused import attend_whole
+from regard.parts.fused import attend_openly, attend_whole
 
 # rows, heads, heads that share keys, queries, keys, numbers of a head
 SIZES = [
@@ -46,17 +46,14 @@ def draw(sizes: tuple[int, ...], seed: int = 0) -> list[Tensor]:
 
 def compare(parts: list[Tensor], allowed: Tensor | None, causal: bool, scale: float = 0.3) -> None:
     *single, slope = parts
-    leaves = [part.clone().requires_grad_() for part in single]
+    leaves = query, key, value = [part.clone().requires_grad_() for part in single]
     exact = [part.double().requires_grad_() for part in single]
-    found = attend_whole(*leaves, allowed, scale, causal)  # type: ignore[arg-type]
+    found = attend_whole(query, key, value, allowed, scale, causal)
     assert found is not None
-    grouped = single[1].shape[1] < single[0].shape[1]
+    grouped = key.shape[1] < query.shape[1]
+    query, key, value = exact
     wanted = F.scaled_dot_product_attention(
-        *exact,  # type: ignore[arg-type]
-        attn_mask=allowed,
-        is_causal=causal,
-        scale=scale,
-        enable_gqa=grouped,
+        query, key, value, allowed, is_causal=causal, scale=scale, enable_gqa=grouped
     )
     torch.testing.assert_close(found.double(), wanted, rtol=0, atol=1e-5)
     gradients = zip(
@@ -115,12 +112,10 @@ def test_what_is_no_number_is_told_and_goes_no_further() -> None:
 
 
 def test_gradients_of_gradients_are_those_of_plain_operations() -> None:
-    parts = [part.requires_grad_() for part in draw((1, 2, 1, 4, 4, 16))[:3]]
+    parts = query, key, value = [part.requires_grad_() for part in draw((1, 2, 1, 4, 4, 16))[:3]]
     found = []
-    for seen in (
-        attend_whole(*parts, None, 0.3, True),  # type: ignore[arg-type]
-        fused.attend_openly(*parts, None, 0.3, True),  # type: ignore[arg-type]
-    ):
+    for attend in (attend_whole, attend_openly):
+        seen = attend(query, key, value, None, 0.3, True)
         assert seen is not None
         slopes = torch.autograd.grad(seen.square().sum(), parts, create_graph=True)
         total = torch.stack([slope.square().sum() for slope in slopes]).sum()
