@@ -6,6 +6,7 @@ one sum for the whole batch, however many edges each graph has.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -37,9 +38,10 @@ class Edges:
         return cls(torch.empty(2, 0, dtype=torch.long, device=device))
 
     @classmethod
-    def join(cls, graphs: list[Tensor], time: int, kinds: list[Tensor] | None = None) -> Edges:
-        """The edges of a row each, (edges, 2), which go both ways and are given once; rows are `time` places long."""
-        pairs = torch.cat([graph.long() + row * time for row, graph in enumerate(graphs)]).view(-1, 2)
+    def join(cls, graphs: Sequence[Tensor], starts: Sequence[int], kinds: list[Tensor] | None = None) -> Edges:
+        """The edges of several graphs, (edges, 2), which go both ways and are given once; `starts`: each one's first
+        place."""
+        pairs = torch.cat([graph.long() + start for graph, start in zip(graphs, starts, strict=True)]).view(-1, 2)
         links = torch.cat((pairs, pairs.flip(1))).mT.contiguous()
         return cls(links, None if kinds is None else torch.cat(kinds).long().repeat(2, 1))
 

@@ -75,6 +75,7 @@ class Mixer(Part):
     draws: bool = False  # True: it draws where it looks while training, and reports `choices` and their `entropy`
     tries: bool = False  # True: any of its steps may be the last; it reports `trials`, their outputs, and `chances`
     connects: bool = False  # True: it mixes positions along the edges of a graph
+    reaches: bool = True  # False: positions that no edge joins never hear of each other
     ordered: bool = True  # False: it takes positions for a set, so that what changes places changes answers alone
     leaves_final: ClassVar[bool] = False  # True: its state, at the end of a source, is worth handing on
 

@@ -245,7 +245,7 @@ class Model(Usable):
         if self.head is None:
             return x
         y = self.head(x, view) if state is None else self.head(x, view, state)
-        if view.mask.documents is not None and y.dim() < x.dim():
+        if view.mask.documents is not None and y.dim() < x.dim() and len(y) != view.mask.apart.mask.rows:
             raise InputError("the head gives one answer a row, and these rows pack documents", "one document a row")
         return view.see("head", "logits", y)
 

@@ -71,6 +71,11 @@ class Stack(Part):
         return any(block.mixer is not None and block.mixer.connects for block in self.layers())
 
     @property
+    def reaches(self) -> bool:
+        """Whether positions hear of others than those that edges lead to."""
+        return any(block.mixer is not None and block.mixer.reaches for block in self.layers())
+
+    @property
     def ordered(self) -> bool:
         """Whether an answer depends on the order in which positions stand, as far as its parts say."""
         return self.bias is not None or any(block.mixer is not None and block.mixer.ordered for block in self.layers())

@@ -62,24 +62,26 @@ class BatchSpec(Spec):
         """How many rows of so many tokens a batch has."""
         return self.rows or max(1, self.tokens // time)
 
-    def plan(self, lengths: Lengths, seed: int, epoch: int) -> Iterator[list[int]]:
+    def plan(self, lengths: Lengths, seed: int, epoch: int, mixed: bool = False) -> Iterator[list[int]]:
         """Which sentences make each batch of an epoch, from their source and target lengths.
 
-        Sentences are shuffled a pool at a time, and a pool is drawn from all over the corpus, so a corpus of any size
-        is planned in the same memory.
+        `mixed`: by chance alone, and their lengths are added up. Sentences are shuffled a pool at a time, and a pool is
+        drawn from all over the corpus, so a corpus of any size is planned in the same memory.
         """
         chance = random.Random(f"{seed}/{epoch}")
         runs = [range(first, min(first + RUN, len(lengths))) for first in range(0, len(lengths), RUN)]
         chance.shuffle(runs)
         for first in range(0, len(runs), POOL):
-            yield from self._pool(runs[first : first + POOL], lengths, chance)
+            yield from self._pool(runs[first : first + POOL], lengths, chance, mixed)
 
-    def _pool(self, runs: list[range], lengths: Lengths, chance: random.Random) -> list[list[int]]:
+    def _pool(self, runs: list[range], lengths: Lengths, chance: random.Random, mixed: bool) -> list[list[int]]:
         size = {n: pair for run in runs for n, pair in zip(run, lengths[run.start : run.stop], strict=True)}
         order = [n for n, pair in size.items() if max(pair) <= self.longest]
         if not order:
             return []
         chance.shuffle(order)
+        if mixed:
+            return self._deal(order, size)
         planned: list[list[int]] = []
         mean = sum(max(size[n]) for n in order) / len(order)
         # sentences in so many batches
@@ -89,6 +91,18 @@ class BatchSpec(Spec):
             planned += self._cut(nearby, size)
         chance.shuffle(planned)
         return planned
+
+    def _deal(self, order: list[int], lengths: Mapping[int, tuple[int, ...]]) -> list[list[int]]:
+        """Sentences as they come, cut where their tokens together would outgrow the budget or there are its rows."""
+        batches, total = list[list[int]](), 0
+        for n in order:
+            total += max(lengths[n])
+            full = bool(batches) and len(batches[-1]) == self.rows if self.rows else total > self.tokens
+            if full or not batches:
+                batches.append([])
+                total = max(lengths[n])
+            batches[-1].append(n)
+        return batches
 
     def _cut(self, ordered: list[int], lengths: Mapping[int, tuple[int, ...]]) -> list[list[int]]:
         """Sentences in ascending length, cut where the rectangle would outgrow the budget or has its rows."""

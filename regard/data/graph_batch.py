@@ -1,4 +1,4 @@
-"""Graphs side by side, as a model reads them: a row each, nodes in the model's order, edges of all in one list.
+"""Graphs side by side, as a model reads them: packed into rows, nodes in the model's order, edges of all in one list.
 
 What a graph's nodes know of their places is computed once and kept; the order, where chance has a part in it, is drawn
 anew each time.
@@ -7,10 +7,12 @@ anew each time.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -21,6 +23,7 @@ from regard.core.padding import Padding
 from regard.core.role import GraphReading
 from regard.data.graph import Numbers, Schema, find_eigenvectors, find_returns, order_nodes
 
+SOME = 4  # average graphs that have room in a row
 Places = dict[str, Numbers]  # what a node knows of its place, by the name of the extra: (nodes, channels)
 
 
@@ -78,49 +81,88 @@ class Whereabouts:
         return found
 
 
+class Reader(Protocol):
+    """Whoever reads graphs: whether it wants edges, and whether nodes hear of others than their neighbours."""
+
+    @property
+    def connected(self) -> bool: ...
+
+    @property
+    def reaches(self) -> bool: ...
+
+
 @dataclass
 class GraphLayout:
-    """Graphs as inputs, and which node stands at each place of a row."""
+    """Graphs as inputs, and which node stands at each place of a graph."""
 
     inputs: Inputs
     orders: list[list[int]]
+    starts: list[int]  # each graph's first place, counting through all rows
+
+    def split(self, found: Numbers) -> list[Numbers]:
+        """What was found for the nodes of each graph: (rows, time, …) to (nodes, …) each."""
+        flat = found.reshape(-1, *found.shape[2:])
+        return [flat[start : start + len(order)] for start, order in zip(self.starts, self.orders, strict=True)]
 
 
 def lay_out_graphs(
     graphs: Sequence[GivenGraph],
     where: Whereabouts,
     chances: Sequence[Random],
-    connected: bool,
+    reader: Reader,
     training: bool = False,
     numbers: Sequence[int] | None = None,
 ) -> GraphLayout:
-    """A row for each graph; `chances`: one a graph, `connected`: whether the model wants the edges."""
-    reading, time = where.reading, max(len(graph.nodes) for graph in graphs)
-    orders, arranged = list[list[int]](), list[GivenGraph]()
-    tokens = np.zeros((len(graphs), time, graphs[0].nodes.shape[1]), graphs[0].nodes.dtype)
+    """Rows that pack whole graphs one after the other; `chances`: one a graph."""
+    reading, sizes = where.reading, [len(graph.nodes) for graph in graphs]
+    rows = fill_rows(sizes, choose_time(sizes, reader))
+    padding = Padding.packed(rows)
+    starts = [
+        row * padding.time + start for row, known in enumerate(rows) for start in accumulate(known[:-1], initial=0)
+    ]
+    orders, arranged, places = list[list[int]](), list[GivenGraph](), len(rows) * padding.time
+    tokens = np.zeros((places, graphs[0].nodes.shape[1]), graphs[0].nodes.dtype)
     channels = {"laplacian": reading.laplacian, "walks": reading.walks}
-    extras = {name: np.zeros((len(graphs), time, n), np.float32) for name, n in channels.items() if n}
-    for row, (graph, chance) in enumerate(zip(graphs, chances, strict=True)):
-        count = len(graph.nodes)
-        order = order_nodes(reading.order, count, graph.edges, chance)
+    extras = {name: np.zeros((places, n), np.float32) for name, n in channels.items() if n}
+    for place, (graph, chance, start, count) in enumerate(zip(graphs, chances, starts, sizes, strict=True)):
+        order, here = order_nodes(reading.order, count, graph.edges, chance), slice(start, start + count)
         orders.append(order)
         arranged.append(graph if reading.order == "given" else graph.arrange(order))
-        tokens[row, :count] = arranged[-1].nodes
-        for name, places in where.locate(graph, None if numbers is None else numbers[row]).items():
-            extras[name][row, :count] = places if reading.order == "given" else places[order]
+        tokens[here] = arranged[-1].nodes
+        for name, known in where.locate(graph, None if numbers is None else numbers[place]).items():
+            extras[name][here] = known if reading.order == "given" else known[order]
         if training and "laplacian" in extras:
             # an eigenvector's sign means nothing, so that a model must not learn it
-            extras["laplacian"][row] *= [chance.choice((-1, 1)) for _ in range(reading.laplacian)]
+            extras["laplacian"][here] *= [chance.choice((-1, 1)) for _ in range(reading.laplacian)]
+    shape = len(rows), padding.time
     inputs = Inputs(
-        torch.from_numpy(tokens if tokens.dtype.kind == "f" else tokens.astype(np.int64)),
-        Padding([len(graph.nodes) for graph in graphs]),
-        extras={name: torch.from_numpy(places) for name, places in extras.items()},
-        edges=join_edges(arranged, time) if connected else None,
+        torch.from_numpy(tokens if tokens.dtype.kind == "f" else tokens.astype(np.int64)).unflatten(0, shape),
+        padding,
+        extras={name: torch.from_numpy(known).unflatten(0, shape) for name, known in extras.items()},
+        edges=join_edges(arranged, starts) if reader.connected else None,
     )
-    return GraphLayout(inputs, orders)
+    return GraphLayout(inputs, orders, starts)
 
 
-def join_edges(graphs: Sequence[GivenGraph], time: int) -> Edges:
+def choose_time(sizes: Sequence[int], reader: Reader) -> int:
+    """How many places a row has: all, so that there are no pads, where only neighbours hear each other; where all nodes
+    of a row are compared, so many that a row of average graphs has few pads."""
+    return max(*sizes, math.ceil(SOME * sum(sizes) / len(sizes))) if reader.reaches else sum(sizes)
+
+
+def fill_rows(sizes: Sequence[int], time: int) -> list[list[int]]:
+    """Sizes in order, a row for as many as have room in it."""
+    rows, left = list[list[int]](), 0
+    for size in sizes:
+        if size > left:
+            rows.append([])
+            left = time
+        rows[-1].append(size)
+        left -= size
+    return rows
+
+
+def join_edges(graphs: Sequence[GivenGraph], starts: Sequence[int]) -> Edges:
     """The edges of all graphs in one list."""
     kinds = [torch.from_numpy(graph.kinds) for graph in graphs if graph.kinds is not None]
-    return Edges.join([torch.from_numpy(graph.edges) for graph in graphs], time, kinds or None)
+    return Edges.join([torch.from_numpy(graph.edges) for graph in graphs], starts, kinds or None)

@@ -135,6 +135,7 @@ class SideBySide(Composite):
         self.causal, self.alone = all(self.ask("causal")), all(self.ask("alone"))
         self.recalls, self.grows, self.draws = any(self.ask("recalls")), any(self.ask("grows")), any(self.ask("draws"))
         self.connects, self.ordered = any(self.ask("connects")), any(self.ask("ordered"))
+        self.reaches = any(self.ask("reaches"))
         self.estimates, self.accumulates = any(self.ask("estimates")), ", ".join(filter(None, self.ask("accumulates")))
         self.names = tuple(f"{n}.{name}" for n, member in enumerate(members) for name in member.names)
         self.early = tuple(f"{n}.{name}" for n, member in enumerate(members) for name in member.early)

@@ -64,6 +64,7 @@ class MessagePassing(Mixer):
 
     causal = False
     connects = True
+    reaches = False
     ordered = False
     packs = True  # an edge knows its places, whichever document they are in
 

@@ -51,6 +51,7 @@ class WalkReader(Composite):
     names = ("tokens",)  # (rows, time, steps + 1, width): what walks meet, the furthest first
     causal = False
     connects = True
+    reaches = False
     ordered = False
     packs = True  # an edge knows its places, whichever document they are in
 

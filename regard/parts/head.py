@@ -196,8 +196,11 @@ class PoolerHead(TransformedHead):
         return self.transform(self.gather(x, view))
 
     def gather(self, x: Tensor, view: View) -> Tensor:
-        """(batch, time, width) -> (batch, width)"""
-        valid = view.mask.valid
+        """(batch, time, width) -> (batch, width); of rows that pack documents, a vector for each of these."""
+        mask = view.mask
+        if mask.documents is not None:
+            x, mask = mask.unpack(x), mask.apart.mask
+        valid = mask.valid
         if self.weigh is not None:
             scores = self.weigh(x).squeeze(-1)  # (batch, time)
             scores = scores if valid is None else scores.masked_fill(~valid, -torch.inf)

@@ -30,7 +30,7 @@ from regard.tasks.answer import ANSWERS, Saying
 from regard.tasks.measures import Numbers
 from regard.tasks.task import Pulse
 
-NODES = 4096  # that are read together where nothing is trained
+NODES = 4096  # of graphs that are read together where nothing is trained
 READERS = {".jsonl": "graph-json", ".ndjson": "graph-json", ".npz": "graph-arrays", ".tsv": "edge-list", ".txt": "tu"}
 OUTPUTS: dict[str, Output] = {"label": "softmax", "node-labels": "softmax", "labels": "sigmoid"}
 
@@ -103,7 +103,7 @@ class GraphReader(Pipeline):
     def read_once(self, samples: Sequence[Sample], turn: int, pulse: Pulse = lambda: None) -> list[Numbers]:
         """What the head gives in one order; `turn`: which. From the second on, nodes have other names too."""
         schema, where = insist_on_schema(self.lexicon), Whereabouts(find_reading(self.model.spec))
-        connected, found = insist_on_encoder(self.model).connected, dict[int, Numbers]()
+        encoder, found = insist_on_encoder(self.model), dict[int, Numbers]()
         for group in cut_groups([len(sample["nodes"]) for sample in samples]):
             pulse()
             graphs = [GivenGraph.of(samples[n], schema) for n in group]
@@ -113,16 +113,17 @@ class GraphReader(Pipeline):
             shuffles = [name.sample(range(len(g.nodes)), len(g.nodes)) for name, g in zip(names, graphs, strict=True)]
             if turn:
                 graphs = [graph.arrange(order) for graph, order in zip(graphs, shuffles, strict=True)]
-            laid = lay_out_graphs(graphs, where, [Random(f"order/{seed}") for seed in seeds], connected)
+            laid = lay_out_graphs(graphs, where, [Random(f"order/{seed}") for seed in seeds], encoder)
             given = self.model(laid.inputs.to(self.model.device)).float().cpu().numpy()
-            for row, n in enumerate(group):
-                if ANSWERS[self.answers].pooled:
-                    found[n] = given[row]
-                    continue
-                order = np.asarray(laid.orders[row])
-                order = np.asarray(shuffles[row])[order] if turn else order
-                found[n] = np.empty_like(given[row, : len(order)])
-                found[n][order] = given[row, : len(order)]
+            if ANSWERS[self.answers].pooled:
+                found.update(zip(group, given, strict=True))
+                continue
+            each = laid.split(given)
+            for place, n in enumerate(group):
+                order = np.asarray(laid.orders[place])
+                order = np.asarray(shuffles[place])[order] if turn else order
+                found[n] = np.empty_like(each[place])
+                found[n][order] = each[place]
         return [found[n] for n in range(len(samples))]
 
     def measure(self, samples: Sequence[Sample], pulse: Pulse = lambda: None) -> dict[str, Any]:
@@ -146,8 +147,8 @@ class GraphReader(Pipeline):
         refuse_target(self, target)
         sample = tidy_graph(text if isinstance(text, dict) else find_graph(str(text)))
         graph, labels = GivenGraph.of(sample, insist_on_schema(self.lexicon)), self.lexicon.labels
-        where, connected = Whereabouts(find_reading(self.model.spec)), insist_on_encoder(self.model).connected
-        laid = lay_out_graphs([graph], where, [Random(f"order/0/{graph.digest()}")], connected)
+        where, encoder = Whereabouts(find_reading(self.model.spec)), insist_on_encoder(self.model)
+        laid = lay_out_graphs([graph], where, [Random(f"order/0/{graph.digest()}")], encoder)
         pieces = tuple(label_node(node, sample["nodes"][node]) for node in laid.orders[0])
         return Reading(
             laid.inputs,
@@ -191,10 +192,12 @@ def label_node(node: int, features: Numbers) -> str:
 
 
 def cut_groups(sizes: Sequence[int]) -> list[list[int]]:
-    """Graphs of like size together, as many as have so many nodes with their pads."""
-    groups: list[list[int]] = []
+    """Graphs of like size together, as many as have so many nodes."""
+    groups, total = list[list[int]](), 0
     for n in sorted(range(len(sizes)), key=sizes.__getitem__):
-        if not groups or (len(groups[-1]) + 1) * sizes[n] > NODES:
+        total += sizes[n]
+        if not groups or total > NODES:
             groups.append([])
+            total = sizes[n]
         groups[-1].append(n)
     return groups

@@ -189,6 +189,7 @@ class GraphTask(Task[GraphBatch]):
 
     answer: ClassVar[Answer]
     sorted_by = ("nodes",)
+    mixes = True  # graphs of one size have their labels in common too, and norms over a batch would take that away
     counts = "graphs"
     _where: Whereabouts | None = None
 
@@ -213,8 +214,7 @@ class GraphTask(Task[GraphBatch]):
         if self._where is None:
             self._where = Whereabouts(find_reading(model.spec))
         chances = [Random(f"{batch.chance}/{n}") for n in batch.numbers]
-        connected = insist_on_encoder(model).connected
-        laid = lay_out_graphs(batch.graphs, self._where, chances, connected, True, batch.numbers)
+        laid = lay_out_graphs(batch.graphs, self._where, chances, insist_on_encoder(model), True, batch.numbers)
         inputs = laid.inputs.to(model.device)
         given, right = model(inputs), batch.right
         if batch.nodes:

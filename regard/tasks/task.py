@@ -191,6 +191,7 @@ class Task(ABC, Generic[B]):
     goal: ClassVar[str]  # the measure that says which checkpoint is best, unless the run file names another
     rising: ClassVar[bool]  # whether more of it is better
     sorted_by: ClassVar[tuple[str, ...]] = ()  # columns whose lengths say which samples share a batch
+    mixes: ClassVar[bool] = False  # whether samples of all lengths share a batch, since none is padded to another's
     counts: ClassVar[str] = "tokens"  # what `size` counts, for people who watch how fast a run is
     usual_rows: ClassVar[int | None] = None  # samples of a batch, unless told, where tokens can't say how many
     compares: ClassVar[bool] = False  # whether it asks what the model said as the run began (`begin`)
@@ -232,9 +233,9 @@ class Task(ABC, Generic[B]):
         return ahead(make_all())
 
     def order(self, epoch: int) -> Iterator[tuple[Any, float]]:
-        """What makes each batch of an epoch, and how much of the corpus is done with it: samples of like length."""
+        """What makes each batch of an epoch, and how much of the corpus is done with it."""
         done, lengths = 0, self.prepared.lengths(*self.sorted_by)
-        for rows in self.plan.plan(lengths, self.seed, epoch):
+        for rows in self.plan.plan(lengths, self.seed, epoch, self.mixes):
             done += len(rows)
             yield rows, done / len(lengths)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from regard.core.role import GraphReading, NodeOrder
+from regard.data.batches import BatchSpec
 from regard.data.corpora.graphs import Cycles, GraphCorpus, SkipLinks, Trees
 from regard.data.graph import (
     Schema,
@@ -23,7 +25,7 @@ from regard.data.graph import (
     find_returns,
     order_nodes,
 )
-from regard.data.graph_batch import GivenGraph, GraphLayout, Whereabouts, lay_out_graphs
+from regard.data.graph_batch import GivenGraph, GraphLayout, Whereabouts, choose_time, fill_rows, lay_out_graphs
 from regard.data.log import Log, Unusable
 from regard.data.reader import ReaderSpec
 from regard.data.sample import FormSpec, Sample
@@ -254,13 +256,21 @@ def count_parts(nodes: int, edges: np.ndarray[Any, Any]) -> int:
     return len({tuple(row) for row in reach.tolist()})
 
 
+@dataclass
+class Reading:
+    """A model that is given edges."""
+
+    connected: bool = True
+    reaches: bool = True
+
+
 def lay_out(order: NodeOrder, training: bool, seed: int) -> tuple[GivenGraph, GraphLayout]:
     chance = Random(8)
     nodes = np.arange(9, dtype=np.int32)[:, None]
     graph = GivenGraph(nodes, draw(chance, 9, 12))
     where = Whereabouts(GraphReading(order, laplacian=3, walks=2))
     return graph, lay_out_graphs(
-        [graph, graph.shuffle(chance)], where, [Random(seed), Random(seed + 1)], True, training
+        [graph, graph.shuffle(chance)], where, [Random(seed), Random(seed + 1)], Reading(), training
     )
 
 
@@ -268,14 +278,14 @@ def lay_out(order: NodeOrder, training: bool, seed: int) -> tuple[GivenGraph, Gr
 def test_nodes_edges_and_places_move_together(order: NodeOrder) -> None:
     graph, laid = lay_out(order, False, 4)
     inputs, edges = laid.inputs, laid.inputs.edges
-    assert edges is not None and inputs.tokens.shape == (2, 9, 1)
+    assert edges is not None and inputs.tokens.shape == (1, 18, 1) and laid.starts == [0, 9]
     wanted = {frozenset(pair) for pair in graph.edges.tolist()}
     for row in range(2):
-        names = inputs.tokens[row, :, 0].tolist()
+        names = laid.split(inputs.tokens.numpy())[row][:, 0].tolist()
         mine = edges.links[:, edges.links[0] // 9 == row] - 9 * row
         assert {frozenset((names[one], names[other])) for one, other in mine.mT.tolist()} == wanted
         returns = find_returns(9, graph.edges, 2)
-        np.testing.assert_allclose(inputs.extras["walks"][row].numpy(), returns[names], atol=1e-6)
+        np.testing.assert_allclose(laid.split(inputs.extras["walks"].numpy())[row], returns[names], atol=1e-6)
 
 
 def test_signs_of_eigenvectors_are_drawn_in_training_and_only_there() -> None:
@@ -283,7 +293,7 @@ def test_signs_of_eigenvectors_are_drawn_in_training_and_only_there() -> None:
     seen = set()
     for seed in range(0, 120, 2):
         _, drawn = lay_out("given", True, seed)
-        ratio = drawn.inputs.extras["laplacian"][0] / still.inputs.extras["laplacian"][0]
+        ratio = drawn.inputs.extras["laplacian"][0, :9] / still.inputs.extras["laplacian"][0, :9]
         signs = ratio.nanmedian(0).values
         assert set(signs.abs().tolist()) == {1.0}
         seen.add(tuple(signs.tolist()))
@@ -292,3 +302,23 @@ def test_signs_of_eigenvectors_are_drawn_in_training_and_only_there() -> None:
         lay_out("given", False, seed)[1].inputs.extras["laplacian"].equal(still.inputs.extras["laplacian"])
         for seed in (2, 5)
     )
+
+
+def test_rows_hold_whole_graphs_in_order() -> None:
+    sizes = [5, 3, 9, 1, 1, 7, 2]
+    assert fill_rows(sizes, 9) == [[5, 3], [9], [1, 1, 7], [2]]
+    assert fill_rows(sizes, sum(sizes)) == [sizes]
+    assert choose_time(sizes, Reading(reaches=False)) == sum(sizes)
+    assert choose_time(sizes, Reading()) == 16 and choose_time([1, 1, 50], Reading()) == 70
+
+
+def test_batches_mix_graphs_of_all_sizes_within_their_budget() -> None:
+    lengths = [(size,) for size in range(1, 101)] * 3
+    plan = BatchSpec(tokens=300, longest=90)
+    batches = list(plan.plan(lengths, seed=1, epoch=0, mixed=True))
+    assert sorted(n for batch in batches for n in batch) == [n for n, (size,) in enumerate(lengths) if size <= 90]
+    assert all(sum(lengths[n][0] for n in batch) <= 300 for batch in batches)
+    spans = [max(lengths[n][0] for n in batch) - min(lengths[n][0] for n in batch) for batch in batches]
+    assert sum(spans) / len(spans) > 40  # of like lengths, they would span a few
+    fixed = list(BatchSpec(rows=7).plan(lengths, seed=1, epoch=0, mixed=True))
+    assert {len(batch) for batch in fixed[:-1]} == {7}

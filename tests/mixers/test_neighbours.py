@@ -31,7 +31,7 @@ REAL = torch.tensor([[True] * 5, [True, True, True, False, False]])
 def call(spec: MixerSpec, vectors: Tensor | None = None, training: bool = False) -> tuple[Any, Tensor, Tensor]:
     torch.manual_seed(0)
     mixer, x = spec.build(WIDTH).double().train(training), torch.randn(ROWS, TIME, WIDTH, dtype=torch.float64)
-    edges = Edges.join([torch.tensor(pairs) for pairs in PAIRS], TIME)
+    edges = Edges.join([torch.tensor(pairs) for pairs in PAIRS], range(0, len(PAIRS) * TIME, TIME))
     edges = edges if vectors is None else edges.describe(vectors, torch.arange(len(vectors)))
     return mixer, x, mixer(x, View.of(x, REAL, edges=edges))
 
@@ -78,7 +78,7 @@ def test_gates_are_bressons_equation() -> None:
 
 def test_walks_read_what_is_expected_of_them() -> None:
     mixer, x, _ = call(Walks(steps=2))
-    edges = Edges.join([torch.tensor(pairs) for pairs in PAIRS], TIME)
+    edges = Edges.join([torch.tensor(pairs) for pairs in PAIRS], range(0, len(PAIRS) * TIME, TIME))
     seen: dict[str, Tensor] = {}
 
     class Note:
@@ -109,7 +109,7 @@ def test_a_norm_over_a_batch_counts_real_nodes_alone_and_remembers() -> None:
     plain, _, _ = call(Neighbours(way="gcn", batch=False))
     plain.load_state_dict({name: value for name, value in mixer.state_dict().items() if "norm" not in name})
     plain.activation = torch.nn.Identity()
-    edges = Edges.join([torch.tensor(pairs) for pairs in PAIRS], TIME)
+    edges = Edges.join([torch.tensor(pairs) for pairs in PAIRS], range(0, len(PAIRS) * TIME, TIME))
     before = plain(x, View.of(x, REAL, edges=edges))[REAL]
     oracle = torch.nn.BatchNorm1d(WIDTH).double()
     torch.testing.assert_close(found[REAL], oracle(before).relu(), atol=1e-6, rtol=1e-6)
@@ -126,7 +126,7 @@ def test_walks_meet_nodes_and_hear_of_no_kinds() -> None:
 def test_side_by_side_is_the_sum() -> None:
     parts = (Neighbours(way="gin"), MixerSpec.parse({"kind": "attention", "heads": 2}))
     mixer, x, found = call(Beside(mixers=parts))
-    edges = Edges.join([torch.tensor(pairs) for pairs in PAIRS], TIME)
+    edges = Edges.join([torch.tensor(pairs) for pairs in PAIRS], range(0, len(PAIRS) * TIME, TIME))
     alone = [member(x, View.of(x, REAL, edges=edges)) for member in mixer.members]
     torch.testing.assert_close(found, alone[0] + alone[1])
     assert mixer.connects and not mixer.ordered and not mixer.causal
@@ -152,7 +152,7 @@ def draw_graphs(count: int = 4) -> list[GivenGraph]:
 
 def answer(model: Any, graphs: list[GivenGraph], seed: int = 0) -> Tensor:
     where = Whereabouts(model.spec.main.embedding.graph)
-    laid = lay_out_graphs(graphs, where, [Random(seed + n) for n in range(len(graphs))], model.encoder.connected)
+    laid = lay_out_graphs(graphs, where, [Random(seed + n) for n in range(len(graphs))], model.encoder)
     with torch.no_grad():
         found: Tensor = model(laid.inputs)
     return found

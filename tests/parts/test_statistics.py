@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
@@ -38,12 +39,20 @@ def test_a_channel_without_spread_gives_its_bias_in_training_and_in_use() -> Non
     torch.testing.assert_close(norm(x + 0.1, None), norm.bias.expand(20, 3), atol=0.1, rtol=0.0)
 
 
+@dataclass
+class Reader:
+    """Messages alone."""
+
+    connected: bool = True
+    reaches: bool = False
+
+
 def read_rings(seed: int, count: int) -> tuple[Inputs, torch.Tensor]:
     """Graphs whose nodes are all alike to whoever passes messages, and the number of each one's label."""
     corpus, chance = SkipLinks(), Random(seed)
     samples = [corpus.make(chance) for _ in range(count)]
     graphs = [GivenGraph(sample["nodes"], sample["edges"]) for sample in samples]
-    laid = lay_out_graphs(graphs, Whereabouts(GraphReading("given", 0, 0)), [chance] * count, True)
+    laid = lay_out_graphs(graphs, Whereabouts(GraphReading("given", 0, 0)), [chance] * count, Reader())
     return laid.inputs, torch.tensor([corpus.skips.index(int(sample["label"])) for sample in samples])
 
 
