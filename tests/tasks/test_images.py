@@ -266,6 +266,13 @@ def test_formats_that_are_not_read_are_told_in_folders_too(run: Path, folder: Pa
     assert "no answer for 1 of the pictures" in done.stderr
 
 
+def test_all_heads_and_what_layers_pass_on_are_drawn_over_the_places(run: Path, folder: Path) -> None:
+    words = ("inspect", str(run), "--image", str(folder / "test/left/001.png"))
+    sheet = regard(*words, "--all").stdout
+    assert sheet.count("(2 × 2 places, 2 heads)") == 2, sheet
+    assert regard(*words, "--head", "rollout").stdout.startswith("encoder, rollout of 2 layers\nmean\n")
+
+
 def test_a_classifier_is_given_no_caption(run: Path, folder: Path) -> None:
     done = regard("inspect", str(run), "--image", str(folder / "test/left/001.png"), "--text", "a red square")
     assert done.returncode == 3
