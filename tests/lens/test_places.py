@@ -218,6 +218,28 @@ def test_words_and_places_point_at_each_other_in_the_page(browser: Browser, tmp_
         assert not screen.faults
 
 
+def test_a_place_shows_what_it_looks_at_and_the_class_token_its_rollout(browser: Browser, tmp_path: Path) -> None:
+    look = classify()
+    name, places = "encoder.blocks.0.mix.weights", look.tokens
+    with show(browser, tmp_path, [look.figure()]) as screen:
+        page, note = screen.page, screen.page.locator(".picture .note")
+
+        def read_note(weights: torch.Tensor, row: int) -> None:
+            best = 1 + int(weights[row, 1:].argmax())
+            told = f"{places[row]} looks most at row and column {places[best]}, "
+            screen.settle()
+            assert told in note.inner_text()
+
+        box = page.locator(".picture canvas").bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + box["height"] * 0.5)
+        read_note(look.weights(name)[name][0], 1 + 5)  # the last place of the second row
+        page.locator("button", has_text="rollout").click()
+        page.locator(".lookers [data-row='0']").hover()
+        read_note(attention_rollout(look).shares[-1], 0)
+        assert not screen.faults
+
+
 def test_a_classifier_of_pictures_is_looked_into(tmp_path: Path) -> None:
     tree = {
         "task": "images",
