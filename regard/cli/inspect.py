@@ -87,7 +87,11 @@ def inspect(
     target: TARGET = None,
     names: NAMES = None,
     head: Annotated[
-        str, typer.Option(metavar="HEAD", help="LAYER.HEAD, LAYER for the mean of its heads, or mean.")
+        str,
+        typer.Option(
+            metavar="HEAD",
+            help="LAYER.HEAD, LAYER for the mean of its heads, mean, or rollout: what all layers pass on.",
+        ),
     ] = "mean",
     every: Annotated[bool, typer.Option("--all", help="Draw all heads of all layers as small maps.")] = False,
     by_word: Annotated[bool, typer.Option("--by-word", help="Merge the pieces of a word.")] = False,

@@ -61,6 +61,8 @@ def _measure_columns(prepared: Prepared) -> dict[str, str]:
         lengths, column = LengthCount(), prepared.columns[name]
         if column.spec.below == 2:  # truths, one for each token of another column
             continue
+        if column.spec.below is None and prepared.lexicon.words is not None:  # tokens have a bound, and counts don't
+            continue
         for first in range(0, len(column), PIECE):
             pieces = np.diff(column.bounds(first, min(first + PIECE, len(column))))
             for length, times in zip(*np.unique(pieces, return_counts=True), strict=True):

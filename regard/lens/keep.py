@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard.decode.reading import Pictured
 from regard.errors import InputError
@@ -22,6 +21,7 @@ from regard.lens.grid import is_punctuation, words
 from regard.lens.heads import summarise_heads
 from regard.lens.look import AttentionMap, Axis, Look, WordLook, as_plain
 from regard.lens.page import Figure, make_page
+from regard.lens.places import roll_picture
 from regard.lens.steps import count_steps
 
 if TYPE_CHECKING:
@@ -72,9 +72,8 @@ def make_figure(look: Look, best: int = 5) -> Figure:
             told["importance"] = worth
         maps.append({**vars(turn_slots(place)), "heads": len(array), "array": place.name, "summary": summary})
     if (rolled := roll_picture(look)) is not None:
-        arrays["rollout"] = rolled
-        place = AttentionMap("rollout", "encoder", "rollout", "rollout", 0, "target", "target")
-        maps.append({**vars(place), "heads": 1, "array": "rollout", "summary": []})
+        arrays["rollout"] = rolled.weights[None].float().cpu().numpy()
+        maps.append({**vars(rolled.place), "heads": 1, "array": "rollout", "summary": []})
     data = {
         "title": look.reading.text,
         "model": look.made_by,
@@ -90,22 +89,6 @@ def make_figure(look: Look, best: int = 5) -> Figure:
 def turn_slots(place: AttentionMap) -> AttentionMap:
     """Where weights belong, once those over slots are turned: each column of them sums to 1."""
     return replace(place, rows="slots", columns=place.rows) if place.columns == "slots" else place
-
-
-def roll_picture(look: Look) -> NDArray[np.float32] | None:
-    """What all layers of an encoder that reads a picture pass on: (1, positions, places); None where it can't be told.
-
-    It is a map like any other there: a class token's own weights in the last layer say little of where it looked.
-    """
-    from regard.lens.flow import attention_rollout
-
-    pictured = look.reading.pictured
-    if pictured is None or pictured.axis != "target" or look.patterns != ("*",) or isinstance(look, WordLook):
-        return None
-    try:
-        return attention_rollout(look).shares[-1:].float().cpu().numpy()
-    except InputError:  # a layer that doesn't attend
-        return None
 
 
 def weigh_maps(look: Look) -> dict[str, list[float]]:

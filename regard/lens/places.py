@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from regard.core.grid import Grid
 from regard.data.canvas import Picture
-from regard.lens.choice import choose_weights, main_maps
+from regard.errors import InputError
+from regard.lens.choice import Chosen, choose_rollout, choose_weights, main_maps
 from regard.lens.grid import labels
-from regard.lens.look import AttentionMap, Look
+from regard.lens.look import AttentionMap, Look, WordLook
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +32,7 @@ ACROSS = 6  # pictures side by side
 class Lit:
     """Places by who looks at them."""
 
-    labels: list[str]
+    labels: list[str]  # as they are shown
     maps: Tensor  # (lookers, height, width)
 
 
@@ -50,12 +52,38 @@ def light_places(look: Look, place: AttentionMap, weights: Tensor) -> Lit | None
         return None
     grid = pictured.grid
     maps = weights[:, grid.first :].unflatten(1, (grid.height, grid.width, grid.channels)).sum(-1)
-    names = look.label(place.rows, len(weights))
+    names = labels(look.label(place.rows, len(weights)))
     if place.rows != pictured.axis:
         return Lit(names, maps)
     if grid.first:
         return Lit(names[: grid.first], maps[: grid.first])
     return Lit(["mean"], maps.mean(0, keepdim=True))
+
+
+def light_heads(look: Look, place: AttentionMap, heads: Tensor) -> Lit | None:
+    """The same of every head (heads, queries, keys): named by its number, and by who looks where several do."""
+    names, maps = list[str](), list[Tensor]()
+    for number, weights in enumerate(heads):
+        lit = light_places(look, place, weights)
+        if lit is None:
+            return None
+        names += [str(number)] if len(lit.labels) == 1 else [f"{number} {label}" for label in lit.labels]
+        maps.append(lit.maps)
+    return Lit(names, torch.cat(maps))
+
+
+def roll_picture(look: Look) -> Chosen | None:
+    """What all layers of an encoder that reads a picture and answers pass on; None where it can't be told.
+
+    It is a map like any other there: a class token's own weights in the last layer say little of where it looked.
+    """
+    pictured = look.reading.pictured
+    if pictured is None or pictured.axis != "target" or look.patterns != ("*",) or isinstance(look, WordLook):
+        return None
+    try:
+        return choose_rollout(look)
+    except InputError:  # a layer that doesn't attend
+        return None
 
 
 def light_picture(picture: Picture, places: Tensor, grid: Grid) -> Picture:
@@ -69,14 +97,20 @@ def light_picture(picture: Picture, places: Tensor, grid: Grid) -> Picture:
 
 
 def lit_figure(look: Look) -> Figure:
-    """The picture, and the picture under the weights of each word: the mean of all heads that look at it."""
+    """The picture, and the picture under the weights of each word: the mean of all heads that look at it.
+
+    Of an encoder that reads it and answers, its rollout too.
+    """
     from regard.lens.chart import GREY, begin_figure
 
     pictured, chosen = look.reading.pictured, choose_weights(look)
     lit = light_places(look, chosen.place, chosen.weights)
     assert pictured is not None and lit is not None
-    pictures = [pictured.picture, *(light_picture(pictured.picture, places, pictured.grid) for places in lit.maps)]
-    names = ["", *labels(lit.labels)]
+    maps, names = [*lit.maps], ["", *lit.labels]
+    if (rolled := roll_picture(look)) is not None and (passed := light_places(look, rolled.place, rolled.weights)):
+        maps += passed.maps
+        names += [f"{label}, rollout" for label in passed.labels]
+    pictures = [pictured.picture, *(light_picture(pictured.picture, places, pictured.grid) for places in maps)]
     across = min(ACROSS, len(pictures))
     down = math.ceil(len(pictures) / across)
     figure = begin_figure(0.4 + 1.9 * across, 0.6 + 2.1 * down)

@@ -15,7 +15,7 @@ from regard.lens.addresses import draw_addresses, looks_at_slots
 from regard.lens.choice import choose_weights, main_maps
 from regard.lens.grid import grid, labels
 from regard.lens.look import Look
-from regard.lens.places import Lit, light_picture, light_places
+from regard.lens.places import Lit, light_heads, light_picture, light_places
 from regard.lens.shades import draw_picture, draw_small
 from regard.lens.steps import count_steps
 
@@ -39,14 +39,14 @@ def draw_grid(look: Look, head: str = "mean", *, color: bool, width: int = 80) -
     return grid(columns, rows, chosen.weights.tolist(), color=color, title=chosen.title, width=width)
 
 
-def draw_lit(look: Look, lit: Lit, color: bool, width: int) -> list[str]:
+def draw_lit(look: Look, lit: Lit, color: bool, width: int, largest: int = PICTURE) -> list[str]:
     """The picture as each that looks lights it, its label above, as many side by side as there is room for.
 
-    Without colours it is the weights of the places alone.
+    Without colours it is the weights of the places alone; `largest`: columns of a picture in colours.
     """
     pictured = look.reading.pictured
     if color and pictured is not None and pictured.picture.shape[2] in (1, 3):
-        across = min(PICTURE, width)
+        across = min(largest, width)
         seen = [pictured.picture, *(light_picture(pictured.picture, places, pictured.grid) for places in lit.maps)]
         names, drawn = ["", *lit.labels], [draw_picture(picture, across) for picture in seen]
     else:
@@ -56,17 +56,25 @@ def draw_lit(look: Look, lit: Lit, color: bool, width: int) -> list[str]:
         drawn = [draw_small(table, color) for table in maps]
     lines, many = list[str](), max(1, (width + 2) // (across + 2))
     for first in range(0, len(drawn), many):
-        titles = [_fit(label, across) for label in labels(names[first : first + many])]
+        titles = [_fit(label, across) for label in names[first : first + many]]
         rows = zip(*drawn[first : first + many], strict=True)
         lines += ["  ".join(titles).rstrip(), *("  ".join(parts) for parts in rows), ""]
     return lines[:-1]
 
 
 def draw_sheet(look: Look, *, color: bool, width: int = 80) -> str:
-    """All heads of all layers as small maps, each from no weight to its own largest; large ones are drawn coarser."""
+    """All heads of all layers as small maps, each from no weight to its own largest; large ones are drawn coarser.
+
+    Those over a picture are maps of its places, as in `draw_grid`.
+    """
     lines: list[str] = []
     for place in look.maps() or main_maps(look):
         heads = look.weights(place.name)[place.name]
+        if (lit := light_heads(look, place, heads)) is not None:
+            down, beside = lit.maps.shape[1:]
+            lines += [f"{place.name}  ({down} × {beside} places, {len(heads)} heads)"]
+            lines += [*draw_lit(look, lit, color, width, SMALL), ""]
+            continue
         queries, keys = heads.shape[1:]
         lines += [f"{place.name}  ({queries} × {keys}, {len(heads)} heads)"]
         maps = [_shrink(table) for table in heads]

@@ -33,6 +33,7 @@ def test_a_grid_is_drawn_for_the_mean_a_layer_and_a_head() -> None:
     shown = inspect(LANGUAGE, "--text", TEXT, "--head", "1")
     assert "decoder mix, layer 1, the mean of 2 heads" in shown
     assert "weight in %" in shown
+    assert "decoder, rollout of 2 layers" in inspect(LANGUAGE, TEXT, "--head", "rollout")
 
 
 def test_another_kind_of_attention_is_chosen_by_its_names() -> None:

@@ -34,6 +34,7 @@ from regard.data.sample import Form, Sample
 from regard.data.sieve import Row, Wants
 from regard.data.tokenizer import TokenizerSpec
 from regard.errors import CheckpointError, DataError, Doubt, SpecError
+from tests.data.test_decoding import make_png
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -170,18 +171,24 @@ BROKEN = {
 @pytest.mark.parametrize("how", ["folder", "zip", "tar.xz"])
 @pytest.mark.parametrize("policy", ["skip", "repair", "stop"])
 def test_bad_pictures_are_counted_and_located(tmp_path: Path, how: str, policy: Policy) -> None:
-    deep = io.BytesIO()
+    deep, inks, photo = io.BytesIO(), io.BytesIO(), io.BytesIO()
     Image.fromarray(np.full((6, 5), 513, np.uint16)).save(deep, "PNG")
-    path = put(tmp_path, FILES | BROKEN | {"owl/deep.png": deep.getvalue()}, how)
+    Image.fromarray(draw(70)).convert("CMYK").save(inks, "JPEG")
+    Image.fromarray(draw(71)).save(photo, "JPEG")
+    lossy = {"owl/deep.png": deep.getvalue(), "owl/inks.jpg": inks.getvalue()}
+    bombs = {"dog/bomb.png": make_png(30_000, 30_000, 8, 2, bytes(10)), "dog/cut.jpg": photo.getvalue()[:-200]}
+    path = put(tmp_path, FILES | BROKEN | lossy | bombs, how)
     if policy == "stop":
-        with pytest.raises(DataError, match=r"\.(png|gif): .*\n  try: policy=skip"):
+        with pytest.raises(DataError, match=r"\.(png|gif|jpg): .*\n  try: policy=skip"):
             read({"kind": "folders", "path": path}, tmp_path, policy=policy)
         return
     _, log = read({"kind": "folders", "path": path}, tmp_path, policy=policy)
-    mended = policy == "repair"
-    assert (log.kept, log.repaired, log.skipped) == (12 + mended, int(mended), 6 - mended)
+    mended = 2 * (policy == "repair")
+    assert (log.kept, log.repaired, log.skipped) == (12 + mended, mended, 9 - mended)
     assert log.reasons == {
-        "damaged picture": 1,
+        "damaged picture": 2,
+        "too many pixels": 1,
+        "CMYK": 1,
         "not a picture": 3,
         "no label": 1,
         "16 bits a channel": 1,
@@ -190,7 +197,9 @@ def test_bad_pictures_are_counted_and_located(tmp_path: Path, how: str, policy: 
     lines = report(tmp_path)
     assert f"{path}{between}dog/text.png: not a picture: it is no PNG, JPEG or WebP (skipped)" in lines
     assert f"{path}{between}alone.png: no label: it lies in no folder of a class (skipped)" in lines
-    assert len(lines) == 6
+    bomb = "too many pixels: 30000 × 30000, and 67,108,864 are the most (skipped)"
+    assert f"{path}{between}dog/bomb.png: {bomb}" in lines
+    assert len(lines) == 9
 
 
 def test_a_damaged_member_of_a_zip_is_left_out_and_others_are_read(tmp_path: Path) -> None:

@@ -17,10 +17,11 @@ from regard.core.grid import Grid
 from regard.core.inputs import Inputs
 from regard.decode.reading import Pictured, Reading, Strip
 from regard.errors import InputError
+from regard.lens.choice import choose_weights
 from regard.lens.flow import attention_rollout
 from regard.lens.look import Look
-from regard.lens.places import NIGHT, light_picture, light_places
-from regard.lens.terminal import draw_grid
+from regard.lens.places import NIGHT, light_heads, light_picture, light_places
+from regard.lens.terminal import draw_grid, draw_sheet
 from regard.runs.align import align
 from tests.lens.screen import show
 
@@ -73,7 +74,7 @@ def test_each_word_has_the_weights_of_its_places() -> None:
     look = caption()
     weights = look.weights(CROSS)[CROSS].mean(0)
     lit = light_places(look, look.place(CROSS), weights)
-    assert lit is not None and lit.labels == list(WORDS)
+    assert lit is not None and lit.labels == ["a", "red", "square", "[EOS]"]
     assert lit.maps.shape == (4, 3, 3)
     assert torch.equal(lit.maps[2, 1, 2], weights[2, 1 + 1 * 3 + 2])  # the class token stands before the places
     own = look.place("decoder.blocks.0.mix.weights")
@@ -127,6 +128,36 @@ def test_a_terminal_with_colours_shows_the_picture_itself() -> None:
     assert "\x1b" not in draw_grid(caption(), color=False, width=80)
 
 
+def test_a_terminal_draws_what_all_layers_pass_on() -> None:
+    look = classify()
+    chosen, shares = choose_weights(look, "rollout"), attention_rollout(look).shares[-1]
+    assert torch.equal(chosen.weights, shares)
+    lit = light_places(look, chosen.place, chosen.weights)
+    assert lit is not None and torch.equal(lit.maps[0].flatten(), shares[0, 1:])
+    lines = draw_grid(look, "rollout", color=False).splitlines()
+    assert lines[:2] == ["encoder, rollout of 2 layers", "[class]"] and len(lines) == 2 + 6
+    assert draw_grid(look, "rollout", color=True).count("▀") == 2 * 24 * 8  # the picture, and the picture under it
+    reader = Look(caption().model, caption().reading, "encoder.*")  # the encoder of a captioner, on its own
+    assert draw_grid(reader, "rollout", color=False).startswith("encoder, rollout of one layer\n[class]\n")
+
+
+def test_a_terminal_draws_the_places_of_all_heads() -> None:
+    look = classify()
+    heads = look.weights("encoder.blocks.1.mix.weights")["encoder.blocks.1.mix.weights"]
+    lit = light_heads(look, look.place("encoder.blocks.1.mix.weights"), heads)
+    assert lit is not None and lit.labels == ["0", "1"]
+    assert torch.equal(lit.maps.flatten(1), heads[:, 0, 1:])
+    lines = draw_sheet(look, color=False, width=80).splitlines()
+    assert lines[0] == "encoder.blocks.0.mix.weights  (3 × 3 places, 2 heads)"
+    assert lines[1].split() == ["0", "1"] and len(lines) == 2 * (2 + 6) + 1
+    assert draw_sheet(look, color=True).count("▀") == 2 * 3 * 16 * 5  # in each layer, the picture and two heads
+    words = draw_sheet(caption(), color=False, width=80)
+    assert "decoder.blocks.0.cross.weights  (3 × 3 places, 2 heads)" in words
+    named = [line for line in words.splitlines() if "red" in line]
+    assert [" ".join(line.split()) for line in named] == ["0 a 0 red 0 square 0 [EOS] 1 a", "1 red 1 square 1 [EOS]"]
+    assert "decoder.blocks.0.mix.weights  (4 × 4, 2 heads)" in words
+
+
 def test_a_file_has_the_picture_and_one_for_each_word(tmp_path: Path) -> None:
     look = caption()
     look.save(tmp_path / "look.png")
@@ -145,6 +176,12 @@ def test_rollout_is_a_map_of_what_reads_a_picture() -> None:
     assert [each["name"] for each in figure.data["maps"]][-1] == "rollout"
     assert np.array_equal(figure.arrays["rollout"][0], attention_rollout(look).shares[-1].numpy())
     assert "rollout" not in caption().figure().arrays
+
+
+def test_a_file_has_the_rollout_beside_the_mean(tmp_path: Path) -> None:
+    classify().save(tmp_path / "look.svg")
+    written = (tmp_path / "look.svg").read_text("utf-8")
+    assert "[class], rollout" in written and written.count("<image") == 3  # the picture, the mean, the rollout
 
 
 def test_words_and_places_point_at_each_other_in_the_page(browser: Browser, tmp_path: Path) -> None:
@@ -178,6 +215,28 @@ def test_words_and_places_point_at_each_other_in_the_page(browser: Browser, tmp_
         page.locator("button", has_text="decoder").click()
         screen.settle()
         assert "don't look at the picture" in page.locator(".picture .beside").inner_text()
+        assert not screen.faults
+
+
+def test_a_place_shows_what_it_looks_at_and_the_class_token_its_rollout(browser: Browser, tmp_path: Path) -> None:
+    look = classify()
+    name, places = "encoder.blocks.0.mix.weights", look.tokens
+    with show(browser, tmp_path, [look.figure()]) as screen:
+        page, note = screen.page, screen.page.locator(".picture .note")
+
+        def read_note(weights: torch.Tensor, row: int) -> None:
+            best = 1 + int(weights[row, 1:].argmax())
+            told = f"{places[row]} looks most at row and column {places[best]}, "
+            screen.settle()
+            assert told in note.inner_text()
+
+        box = page.locator(".picture canvas").bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + box["height"] * 0.5)
+        read_note(look.weights(name)[name][0], 1 + 5)  # the last place of the second row
+        page.locator("button", has_text="rollout").click()
+        page.locator(".lookers [data-row='0']").hover()
+        read_note(attention_rollout(look).shares[-1], 0)
         assert not screen.faults
 
 

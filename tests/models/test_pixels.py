@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import Tensor
 
 from regard.core.model import Model
+from regard.core.order import Order
 from regard.models import preset
 
 HEIGHT, WIDTH, LEVELS = 4, 5, 3
-NAMES = ("pixelcnn", "pixelrnn-row", "pixelrnn-diagonal", "pixel-gpt", "pixel-lstm", "pixel-mamba")
+RASTERS = ("pixel-gpt", "pixel-lstm", "pixel-mamba")  # which read pixels in any order
+NAMES = ("pixelcnn", "pixelrnn-row", "pixelrnn-diagonal", *RASTERS)
+OTHERS: tuple[Order, ...] = ("s-curve", "hilbert", "random")
 
 
-def build(name: str, channels: int) -> Model:
+def build(name: str, channels: int, order: Order = "raster") -> Model:
     torch.manual_seed(1)
     sizes = {"image": (HEIGHT, WIDTH), "channels": channels, "levels": LEVELS, "width": 16, "depth": 2}
-    return preset(name, **sizes).build().eval()
+    spec = preset(name, **sizes)
+    stack = spec.main.replace(embedding=spec.main.embedding.reorder(order))
+    return spec.replace(decoder=stack).build().eval()
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("name", NAMES)
-def test_no_pixel_and_no_channel_sees_itself_or_a_later_one(name: str, channels: int) -> None:
-    model, count = build(name, channels), HEIGHT * WIDTH * channels
+def list_slopes(model: Model, channels: int) -> Iterator[set[int]]:
+    """For each value of a picture, the slots that its scores have a slope by."""
+    count = HEIGHT * WIDTH * channels
     with torch.no_grad():
         for weight in model.parameters():
             if weight.dim() > 1:
@@ -33,7 +39,13 @@ def test_no_pixel_and_no_channel_sees_itself_or_a_later_one(name: str, channels:
     logits = model(torch.cat((torch.tensor([[LEVELS]]), torch.randint(LEVELS, (1, count - 1))), 1))
     for value in range(count):
         (slope,) = torch.autograd.grad(logits[0, value].square().sum(), embedded[0], retain_graph=True)
-        seen = set(slope.abs().sum((0, 2)).nonzero()[:, 0].tolist())
+        yield set(slope.abs().sum((0, 2)).nonzero()[:, 0].tolist())
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_pixel_and_no_channel_sees_itself_or_a_later_one(name: str, channels: int) -> None:
+    for value, seen in enumerate(list_slopes(build(name, channels), channels)):
         assert max(seen, default=0) <= value  # slot s holds value s - 1
         place, channel = divmod(value, channels)
         row, column = divmod(place, WIDTH)
@@ -46,6 +58,16 @@ def test_no_pixel_and_no_channel_sees_itself_or_a_later_one(name: str, channels:
             far = {place - column - 1} if WIDTH - 1 - column > 3 else set()
             promised = {before for before in range(value) if before // channels not in far}
         assert {value + 1 for value in promised} <= seen, f"value {value}"
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("order", OTHERS)
+@pytest.mark.parametrize("name", RASTERS)
+def test_in_any_order_a_value_sees_all_that_come_before_it_and_none_else(
+    name: str, order: Order, channels: int
+) -> None:
+    for value, seen in enumerate(list_slopes(build(name, channels, order), channels)):
+        assert seen | {0} == set(range(value + 1))  # slot s holds value s - 1, and slot 0 the beginning
 
 
 @torch.no_grad()

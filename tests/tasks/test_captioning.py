@@ -133,6 +133,7 @@ def test_four_scenes_are_learned_to_the_letter_and_looked_at(model: str, tmp_pat
     ended = train(write(tmp_path, model__kind=model), told.append)
     assert ended.report.measures is not None and ended.report.measures["exact"] == 1.0
     assert ended.report.measures["pictures"] == 4 and ended.report.measures["distinct"] == 4
+    assert [line.split(":")[1] for line in told if "tokens of" in line] == [" tokens of captions"]
     captioner = load(tmp_path / "run", kind=Captioner)
     picture = draw("blue", "right", "pictures")
     found = captioner.caption(picture, beam=2, best=2, attention=True)

@@ -22,11 +22,11 @@ from regard.errors import InputError, SpecError
 from regard.hub.save import match_model
 from regard.runs.folder import Run
 from regard.runs.load import load
-from regard.runs.train import train
+from regard.runs.train import resume, train
 from regard.runs.verify import verify
 from regard.tasks.images import ImageBatch, ImageClassifier, ImageTask
 from regard.tasks.measures import measure_probabilities
-from regard.train.listener import history
+from regard.train.listener import Listener, history
 from tests.cli.test_cli import regard
 
 SIDES = ("bottom", "left", "right", "top")
@@ -111,6 +111,28 @@ def test_the_journal_tells_how_long_batches_were_waited_for(run: Path) -> None:
 def test_a_shaken_run_goes_on_to_the_bit(shaken: Run) -> None:
     proof = verify(shaken.folder, steps=6)
     assert proof.exact, (proof.straight, proof.resumed)
+
+
+class Stopper(Listener):
+    """A break in the middle of training."""
+
+    def on_save(self, path: Path) -> None:
+        raise KeyboardInterrupt
+
+
+def test_a_run_that_was_moved_goes_on_to_the_bit_without_the_pictures_files(folder: Path, tmp_path: Path) -> None:
+    files = shutil.copytree(folder, tmp_path / "files")
+    task = {"kind": "images", "augment": AUGMENT}
+    few = {"steps": 6, "save": 3, "evaluate": 6}
+    straight = train(describe(files, tmp_path / "straight", task=task, train=few))
+    with pytest.raises(KeyboardInterrupt):
+        train(describe(files, tmp_path / "run", task=task, train=few), listeners=[Stopper()])
+    shutil.rmtree(files)
+    (tmp_path / "run").rename(tmp_path / "elsewhere")
+    moved = resume(tmp_path / "elsewhere")
+    assert moved.report.measures == straight.report.measures
+    weights = [load(tmp_path / name, kind=ImageClassifier).model.state_dict() for name in ("straight", "elsewhere")]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
 def take(run: Run, position: int, count: int) -> list[ImageBatch]:
@@ -264,6 +286,13 @@ def test_formats_that_are_not_read_are_told_in_folders_too(run: Path, folder: Pa
     assert (done.returncode, len(done.stdout.splitlines())) == (3, 2)
     assert f"{tmp_path}/b.gif: not a picture" in done.stderr
     assert "no answer for 1 of the pictures" in done.stderr
+
+
+def test_all_heads_and_what_layers_pass_on_are_drawn_over_the_places(run: Path, folder: Path) -> None:
+    words = ("inspect", str(run), "--image", str(folder / "test/left/001.png"))
+    sheet = regard(*words, "--all").stdout
+    assert sheet.count("(2 × 2 places, 2 heads)") == 2, sheet
+    assert regard(*words, "--head", "rollout").stdout.startswith("encoder, rollout of 2 layers\nmean\n")
 
 
 def test_a_classifier_is_given_no_caption(run: Path, folder: Path) -> None:

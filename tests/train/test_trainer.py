@@ -604,6 +604,15 @@ def test_the_live_line_says_when_the_machine_is_busy(tmp_path: Path, monkeypatch
         assert ("busy: others use 1.2 cores" in screen.line(step, moment)[:80]) == told
 
 
+def test_the_line_says_when_steps_wait_for_batches() -> None:
+    screen, moment = Screen(), Moment(step=5, tokens=5000, seconds=10.0)
+    screen.on_start(Moment(), TrainSpec(steps=10))
+    screen.loss = 2.5
+    step = Step(5, 2.5, 1e-3, 0.5, 5000, 10.0, 500.0)
+    assert "waiting" not in screen.line(replace(step, waiting=0.029), moment)
+    assert "3% waiting for batches" in screen.line(replace(step, waiting=0.03), moment)
+
+
 def test_the_line_counts_what_a_task_predicts(tmp_path: Path) -> None:
     step, moment = (
         Step(5, 2.5, 1e-3, 0.5, 5000, 10.0, 500.0, counted="pictures"),
