@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules import module as everywhere
 
-from regard.core.matrix import linear, linears
+from regard.core.matrix import SMALL, linear, linears
 
 
 class Dense(nn.Linear):
@@ -58,10 +58,11 @@ class Lookup(nn.Embedding):
 
 
 def project(x: Tensor, layers: Sequence[nn.Module]) -> Sequence[Tensor]:
-    """What several layers make of the same rows; together, where all are plain and nobody watches one of them."""
-    if is_watched() or not all(is_plain(layer) for layer in layers):
-        return [layer(x) for layer in layers]
-    return linears(x, [(layer.weight, layer.bias) for layer in layers])  # type: ignore[misc]
+    """What several layers make of the same rows; together while they learn, where all are plain and nobody watches."""
+    large = x.numel() * x.shape[-1] >= SMALL  # asked first: a step of a small model is as fast as what is asked
+    if large and torch.is_grad_enabled() and not is_watched() and all(map(is_plain, layers)):
+        return linears(x, [(layer.weight, layer.bias) for layer in layers])  # type: ignore[misc]
+    return [layer(x) for layer in layers]
 
 
 def is_plain(layer: nn.Module) -> bool:

@@ -38,9 +38,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def linears(x: Tensor, maps: Sequence[tuple[Tensor, Tensor | None]]) -> Sequence[Tensor]:
     """x Wᵀ + b for several W and b: while training, one step of the way back for all."""
-    learns = torch.is_grad_enabled() and not torch.compiler.is_compiling()
     small = x.numel() * min(len(weight) for weight, _ in maps) < SMALL
-    if not learns or small or any(find_kernel(x, weight, bias) is None for weight, bias in maps):
+    if small or torch.compiler.is_compiling() or any(find_kernel(x, weight, bias) is None for weight, bias in maps):
         return [linear(x, weight, bias) for weight, bias in maps]
     found: Sequence[Tensor] = LinearProducts.apply(x, *(part for each in maps for part in each))
     return found

@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.matrix import find_faster
-from regard.kernels.library import REGISTER, load_unfollowed
+from regard.kernels.library import load_unfollowed
 
+REGISTER = 16  # numbers that an instruction takes at once, with AVX-512
 MOST = 2**13  # keys up to which the scores of some queries stay near
 SIZES, STEPS = c_int64 * 6, c_int64 * 16
 
@@ -29,10 +30,12 @@ def attend_whole(
     sees a later position.
     """
     keys = key.shape[2]
-    if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or not 0 < keys <= MOST or not query.numel():
+    # what costs least is asked first
+    if query.shape[3] % REGISTER or not 0 < keys <= MOST or not query.numel():
         return None
-    library = None if load_unfollowed() is None else find_faster()
-    if library is None or query.shape[3] % REGISTER[library.level]:
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+        return None
+    if load_unfollowed() is None or find_faster() is None:
         return None
     if any(part.dtype != torch.float32 or part.device.type != "cpu" for part in (query, key, value)):
         return None
