@@ -260,6 +260,7 @@ void multiply_rounded(const Rounded& from, int64_t rows, const Bytes& w, int64_t
 constexpr int64_t TALL = 6;      // rows of a tile
 constexpr int64_t STRIP = 48;    // rows whose numbers stay near while panels are read
 constexpr int64_t DEEP = 512;    // inputs that are multiplied before sums are stored
+constexpr int64_t LYING = DEEP + 16;  // from one of these rows to the next: a power of two would put all in one place
 constexpr int64_t SOME = 24;     // rows from which on it pays to turn weights round
 constexpr int64_t NEAR = 256;    // inputs of a panel that is turned round at once: 64 KB
 constexpr int64_t WIDE = 2048;   // outputs whose packed weights are held at once
@@ -505,15 +506,14 @@ void multiply_few(const float* x, int64_t rows, int64_t inputs, const float* w, 
     multiply_dots(x, rows, inputs, w, bias, outputs, y, level);
 }
 
-// A tile of rows that don't stand one behind the other, as [inputs][tall].
-AVX512 void pack_rows(const float* from, Matrix x, int64_t tall, int64_t inputs, float* to) {
-  const __mmask8 there = (1u << tall) - 1;
-  if (x.row == 1)
-    for (int64_t j = 0; j < inputs; ++j)
-      _mm256_mask_storeu_ps(to + j * tall, there, _mm256_maskz_loadu_ps(there, from + j * x.column));
-  else
-    for (int64_t j = 0; j < inputs; ++j)
-      for (int64_t r = 0; r < tall; ++r) to[j * tall + r] = from[r * x.row + j * x.column];
+// Rows whose numbers don't stand side by side, as rows whose numbers do, LYING apart.
+AVX512 void lay_rows(const float* from, Matrix x, int64_t rows, int64_t inputs, float* to) {
+  const int64_t whole = x.row == 1 ? rows / 16 * 16 : 0;
+  for (int64_t j = 0; j < inputs; j += 16)
+    for (int64_t row = 0; row < whole; row += 16)
+      turn_avx512(from + row + j * x.column, x.column, inputs - j < 16 ? inputs - j : 16, to + row * LYING + j, LYING);
+  for (int64_t row = whole; row < rows; ++row)
+    for (int64_t j = 0; j < inputs; ++j) to[row * LYING + j] = from[row * x.row + j * x.column];
 }
 
 // y (+)= x w + bias for many rows: (rows, inputs) by (inputs, outputs), each with steps of its own.
@@ -526,7 +526,7 @@ void multiply_many(Matrix x, Matrix w, const float* bias, bool adds, int64_t row
   const bool turned = x.column != 1;
 #pragma omp parallel if (rows * inputs * outputs > ALONE)
   {
-    std::vector<float> near(turned ? STRIP * DEEP : 0);
+    std::vector<float> near(turned ? STRIP * LYING : 0);
     for (int64_t left = 0; left < outputs; left += WIDE)
       for (int64_t k = 0; k < inputs; k += DEEP) {
         const int64_t deep = inputs - k < DEEP ? inputs - k : DEEP;
@@ -541,15 +541,16 @@ void multiply_many(Matrix x, Matrix w, const float* bias, bool adds, int64_t row
 #pragma omp for schedule(static)
         for (int64_t work = 0; work < strips * panels; ++work) {
           const int64_t strip = work / panels, panel = work % panels, o = left + panel * PANEL;
-          const int64_t first = begin_tile(rows, strips, strip), count = begin_tile(rows, strips, strip + 1) - first;
+          const int64_t first = strip * STRIP, count = rows - first < STRIP ? rows - first : STRIP;
           const int64_t tiles = (count + TALL - 1) / TALL;
+          if (turned && held != strip)
+            lay_rows(x.numbers + first * x.row + k * x.column, x, count, deep, near.data());
           for (int64_t tile = 0; tile < tiles; ++tile) {
             const int64_t row = first + begin_tile(count, tiles, tile);
             const int64_t tall = first + begin_tile(count, tiles, tile + 1) - row;
             const float* from = x.numbers + row * x.row + k * x.column;
-            float* const kept = near.data() + (row - first) * deep;
-            if (turned && held != strip) pack_rows(from, x, tall, deep, kept);
-            SWEEPS[tall - 1](turned ? kept : from, turned ? 1 : x.row, turned ? tall : 1, packed + panel * PANEL * deep,
+            const float* kept = near.data() + (row - first) * LYING;
+            SWEEPS[tall - 1](turned ? kept : from, turned ? LYING : x.row, 1, packed + panel * PANEL * deep,
                              deep, bias ? bias + o : nullptr, adds || k > 0,
                              outputs - o < PANEL ? outputs - o : PANEL, y + row * stride + o, stride);
           }
@@ -1421,6 +1422,116 @@ AVX2 void bend_avx2(const float* x, const float* slope, int64_t count, int64_t w
   bend_piece(x, slope, count, what, y);
 }
 
+// ---- what stands before and behind the scan: a short convolution with its activation, and a gate; each in one pass
+
+constexpr int64_t MOST_TAPS = 8;
+constexpr int64_t ABREAST = 64;  // channels that are carried through time together
+
+INLINED float logistic_unit(float x) { return x / (1.0f + exponential(-x)); }
+
+// Some channels of one row: `x` (taps - 1 + time, inner), `weight` (taps, inner).
+struct Taps {
+  int64_t time, inner, taps;
+  const float *x, *weight, *bias;
+};
+
+// Σ_k w_k x_(t+k) + bias
+INLINED void weigh_taps(const Taps& all, int64_t t, int64_t first, int64_t count, float* sum) {
+  for (int64_t l = 0; l < count; ++l) sum[l] = all.bias[first + l];
+  for (int64_t k = 0; k < all.taps; ++k) {
+    const float* at = all.x + (t + k) * all.inner + first;
+    const float* weight = all.weight + k * all.inner + first;
+#pragma omp simd
+    for (int64_t l = 0; l < count; ++l) sum[l] = __builtin_fmaf(weight[l], at[l], sum[l]);
+  }
+}
+
+INLINED void convolve_channels(const Taps& all, int64_t first, int64_t count, float* y) {
+  float sum[ABREAST];
+  for (int64_t t = 0; t < all.time; ++t) {
+    weigh_taps(all, t, first, count, sum);
+    float* const out = y + t * all.inner + first;
+#pragma omp simd
+    for (int64_t l = 0; l < count; ++l) out[l] = logistic_unit(sum[l]);
+  }
+}
+
+// grad_x like x; grad_weight (taps + 1, inner), of this row, the bias's last.
+INLINED void convolve_channels_back(const Taps& all, const float* slope, int64_t first, int64_t count, float* grad_x,
+                                    float* grad_weight) {
+  float sum[ABREAST], ring[MOST_TAPS][ABREAST] = {}, grads[MOST_TAPS + 1][ABREAST] = {};
+  for (int64_t j = 0; j < all.time + all.taps - 1; ++j) {
+    float* const now = ring[j % all.taps];
+    if (j < all.time) {
+      weigh_taps(all, j, first, count, sum);
+      const float* given = slope + j * all.inner + first;
+#pragma omp simd
+      for (int64_t l = 0; l < count; ++l) {
+        now[l] = given[l] * logistic_slope(sum[l]);
+        grads[all.taps][l] += now[l];
+      }
+      for (int64_t k = 0; k < all.taps; ++k) {
+        const float* at = all.x + (j + k) * all.inner + first;
+#pragma omp simd
+        for (int64_t l = 0; l < count; ++l) grads[k][l] = __builtin_fmaf(now[l], at[l], grads[k][l]);
+      }
+    } else {
+      std::memset(now, 0, ABREAST * sizeof(float));
+    }
+    for (int64_t l = 0; l < count; ++l) sum[l] = 0.0f;
+    for (int64_t k = 0; k < all.taps && k <= j; ++k) {
+      const float* weight = all.weight + k * all.inner + first;
+      const float* before = ring[(j - k) % all.taps];
+#pragma omp simd
+      for (int64_t l = 0; l < count; ++l) sum[l] = __builtin_fmaf(weight[l], before[l], sum[l]);
+    }
+    std::memcpy(grad_x + j * all.inner + first, sum, count * sizeof(float));
+  }
+  for (int64_t k = 0; k <= all.taps; ++k)
+    std::memcpy(grad_weight + k * all.inner + first, grads[k], count * sizeof(float));
+}
+
+// (y + skip u) silu(gate) for some rows; `step`: from one row of gates to the next.
+INLINED void pass_gate(const float* y, const float* u, const float* skip, const float* gate, int64_t step, int64_t rows,
+                       int64_t inner, float* out) {
+  for (int64_t row = 0; row < rows; ++row, y += inner, u += inner, gate += step, out += inner)
+#pragma omp simd
+    for (int64_t i = 0; i < inner; ++i) out[i] = __builtin_fmaf(skip[i], u[i], y[i]) * logistic_unit(gate[i]);
+}
+
+// grad_skip: (inner,), added to.
+INLINED void pass_gate_back(const float* y, const float* u, const float* skip, const float* gate, int64_t step,
+                            const float* slope, int64_t rows, int64_t inner, float* grad_y, float* grad_u,
+                            float* grad_gate, float* grad_skip) {
+  for (int64_t row = 0; row < rows; ++row, y += inner, u += inner, gate += step, slope += inner)
+#pragma omp simd
+    for (int64_t i = 0; i < inner; ++i) {
+      const float share = 1.0f / (1.0f + exponential(-gate[i])), open = gate[i] * share;
+      const float through = slope[i] * open;
+      const int64_t at = row * inner + i;
+      grad_y[at] = through;
+      grad_u[at] = through * skip[i];
+      grad_gate[at] = slope[i] * __builtin_fmaf(skip[i], u[i], y[i]) * share * (1.0f + gate[i] * (1.0f - share));
+      grad_skip[i] = __builtin_fmaf(through, u[i], grad_skip[i]);
+    }
+}
+
+#define IN_BOTH(name, takes, gives)                                  \
+  SCAN512 void name##_avx512 takes { name gives; }                   \
+  AVX2 void name##_avx2 takes { name gives; }
+IN_BOTH(convolve_channels, (const Taps& all, int64_t first, int64_t count, float* y), (all, first, count, y))
+IN_BOTH(convolve_channels_back,
+        (const Taps& all, const float* slope, int64_t first, int64_t count, float* grad_x, float* grad_weight),
+        (all, slope, first, count, grad_x, grad_weight))
+IN_BOTH(pass_gate,
+        (const float* y, const float* u, const float* skip, const float* gate, int64_t step, int64_t rows,
+         int64_t inner, float* out),
+        (y, u, skip, gate, step, rows, inner, out))
+IN_BOTH(pass_gate_back,
+        (const float* y, const float* u, const float* skip, const float* gate, int64_t step, const float* slope,
+         int64_t rows, int64_t inner, float* grad_y, float* grad_u, float* grad_gate, float* grad_skip),
+        (y, u, skip, gate, step, slope, rows, inner, grad_y, grad_u, grad_gate, grad_skip))
+
 // A vector less its mean (or not), divided by its deviation, times a gain, plus a bias.
 INLINED void norm_row(const float* x, int64_t width, bool centres, const Call& call, float* y) {
   const float* gain = static_cast<const float*>(call.weight);
@@ -1782,6 +1893,61 @@ void regard_scan_back(const float* u, const float* delta, const float* B, const 
                          grad_A + row * states * inner, carried + row * states * inner, borders + row * kept};
     (level == WITH_VNNI ? return_avx512 : return_avx2)(all, grad, begin_part(inner, parts, part),
                                                       begin_part(inner, parts, part + 1));
+  }
+}
+
+// silu(Σ_k w_k x_(t+k) + bias), channel by channel. `sizes`: rows, time, inner, taps (eight at most). x: (rows, taps - 1 +
+// time, inner), weight: (taps, inner), y: (rows, time, inner).
+void regard_convolve(const float* x, const float* weight, const float* bias, float* y, const int64_t* sizes, int level) {
+  const int64_t rows = sizes[0], time = sizes[1], inner = sizes[2], taps = sizes[3];
+  const int64_t pieces = (inner + ABREAST - 1) / ABREAST;
+#pragma omp parallel for schedule(static)
+  for (int64_t each = 0; each < rows * pieces; ++each) {
+    const int64_t row = each / pieces, first = each % pieces * ABREAST;
+    const Taps all{time, inner, taps, x + row * (time + taps - 1) * inner, weight, bias};
+    (level == WITH_VNNI ? convolve_channels_avx512 : convolve_channels_avx2)(
+        all, first, inner - first < ABREAST ? inner - first : ABREAST, y + row * time * inner);
+  }
+}
+
+// The way back. grad_x like x; grad_weight: (rows, taps + 1, inner), to be added up, the bias's last.
+void regard_convolve_back(const float* x, const float* weight, const float* bias, const float* slope, float* grad_x,
+                          float* grad_weight, const int64_t* sizes, int level) {
+  const int64_t rows = sizes[0], time = sizes[1], inner = sizes[2], taps = sizes[3];
+  const int64_t pieces = (inner + ABREAST - 1) / ABREAST, wide = (time + taps - 1) * inner;
+#pragma omp parallel for schedule(static)
+  for (int64_t each = 0; each < rows * pieces; ++each) {
+    const int64_t row = each / pieces, first = each % pieces * ABREAST;
+    const Taps all{time, inner, taps, x + row * wide, weight, bias};
+    (level == WITH_VNNI ? convolve_channels_back_avx512 : convolve_channels_back_avx2)(
+        all, slope + row * time * inner, first, inner - first < ABREAST ? inner - first : ABREAST, grad_x + row * wide,
+        grad_weight + row * (taps + 1) * inner);
+  }
+}
+
+// (y + skip u) silu(gate): (rows, inner); `step`: from one row of gates to the next.
+void regard_gate(const float* y, const float* u, const float* skip, const float* gate, int64_t step, int64_t rows,
+                 int64_t inner, float* out, int level) {
+  const int64_t some = 16, pieces = (rows + some - 1) / some;
+#pragma omp parallel for schedule(static)
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    const int64_t first = piece * some, count = rows - first < some ? rows - first : some, at = first * inner;
+    (level == WITH_VNNI ? pass_gate_avx512 : pass_gate_avx2)(y + at, u + at, skip, gate + first * step, step, count,
+                                                             inner, out + at);
+  }
+}
+
+// The way back; grad_skip: (parts, inner), to be added up, zeros at first.
+void regard_gate_back(const float* y, const float* u, const float* skip, const float* gate, int64_t step,
+                      const float* slope, int64_t rows, int64_t inner, int64_t parts, float* grad_y, float* grad_u,
+                      float* grad_gate, float* grad_skip, int level) {
+#pragma omp parallel for schedule(static)
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t first = begin_tile(rows, parts, part), count = begin_tile(rows, parts, part + 1) - first;
+    const int64_t at = first * inner;
+    (level == WITH_VNNI ? pass_gate_back_avx512 : pass_gate_back_avx2)(
+        y + at, u + at, skip, gate + first * step, step, slope + at, count, inner, grad_y + at, grad_u + at,
+        grad_gate + at, grad_skip + part * inner);
   }
 }
 

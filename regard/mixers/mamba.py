@@ -16,13 +16,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.core.activation import silu
 from regard.core.dense import Dense
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.spec import Positive, Size
 from regard.core.state import State
 from regard.core.view import View
-from regard.parts.scan import ShortConvolution, selective_scan
+from regard.parts.scan import selective_scan
+from regard.parts.selective import convolve, pass_gate
 
 
 class Mamba(MixerSpec):
@@ -96,7 +96,7 @@ class SelectiveStateSpace(Mixer):
         now = state if isinstance(state, MambaState) else self.start(mask.rows, view)
         u, gate = self.input(mask.align(x)).chunk(2, -1)
         inputs = torch.cat((now.tail, u), 1)  # (rows, tail + time, inner)
-        u = silu(ShortConvolution.apply(inputs, self.convolution.weight[:, 0], self.convolution.bias))
+        u = convolve(inputs, self.convolution.weight[:, 0], self.convolution.bias)
         delta, B, C = self.select(u).split((self.rank, self.spec.states, self.spec.states), -1)
         delta = F.softplus(self.delta(delta))
         see = view.watcher(self.path, *self.names)
@@ -107,7 +107,7 @@ class SelectiveStateSpace(Mixer):
         A = -self.decay.exp()
         scan = step if mask.time == 1 else selective_scan
         y, now.scan = scan(u, delta, A, B, C, now.scan)
-        y = self.output((y + self.skip * u) * silu(gate))
+        y = self.output(pass_gate(y, u, self.skip, gate))
         now.tail = mask.take_last(inputs, self.spec.convolution - 1)  # what the next convolution begins with
         now.advance(mask)
         return mask.restore(y)

@@ -150,33 +150,6 @@ def describe_scan(u: Tensor, B: Tensor, C: Tensor) -> Array[c_int64]:
     return (c_int64 * 9)(rows, time, inner, B.shape[2], parts, *B.stride()[:2], *C.stride()[:2])
 
 
-class ShortConvolution(torch.autograd.Function):
-    """Each channel's last few inputs, weighted: (batch, taps - 1 + time, inner) to (batch, time, inner).
-
-    A sum of shifted products, because torch's depthwise convolution takes three times as long here.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        ctx.save_for_backward(inputs, weight)
-        time = inputs.shape[1] - weight.shape[1] + 1
-        y = torch.addcmul(bias, inputs[:, :time], weight[:, 0])
-        for tap in range(1, weight.shape[1]):
-            y.addcmul_(inputs[:, tap : tap + time], weight[:, tap])
-        return y
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        inputs, weight = ctx.saved_tensors
-        time = grad.shape[1]
-        grad_inputs, grad_weight = torch.zeros_like(inputs), torch.empty_like(weight)
-        for tap in range(weight.shape[1]):
-            grad_inputs[:, tap : tap + time].addcmul_(grad, weight[:, tap])
-            grad_weight[:, tap] = (inputs[:, tap : tap + time] * grad).sum((0, 1))
-        return grad_inputs, grad_weight, grad.sum((0, 1))
-
-
 class Chunks:
     """A scan's inputs, and room for one chunk's decays and states: (positions, batch, states, inner)."""
 

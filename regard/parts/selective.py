@@ -1,0 +1,137 @@
+"""What stands before and behind Mamba's scan: a short convolution with its activation, and a gate.
+
+By torch's operations each is half a dozen passes over tensors that no cache holds; by our own kernels, where they can be
+had, one.
+"""
+
+from __future__ import annotations
+
+from ctypes import c_int64
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.core.activation import silu
+from regard.kernels.library import Library, load, load_unfollowed
+
+MOST_TAPS = 8  # of our kernel
+PARTS = 16  # of the rows, whose gradients are added up part by part
+
+
+def convolve(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """silu of each channel's last few inputs, weighted: (batch, taps - 1 + time, inner) to (batch, time, inner).
+
+    weight: (inner, taps).
+    """
+    if weight.shape[1] > MOST_TAPS or not serves(inputs, weight, bias):
+        return silu(ShortConvolution.apply(inputs, weight, bias))
+    found: Tensor = CompiledConvolution.apply(inputs.contiguous(), weight, bias)
+    return found
+
+
+def pass_gate(y: Tensor, u: Tensor, skip: Tensor, gate: Tensor) -> Tensor:
+    """(y + skip u) silu(gate), (batch, time, inner)."""
+    if gate.stride(2) != 1 or gate.stride(0) != gate.shape[1] * gate.stride(1) or not serves(y, u, skip, gate):
+        return (y + skip * u) * silu(gate)
+    found: Tensor = CompiledGate.apply(y.contiguous(), u.contiguous(), skip, gate)
+    return found
+
+
+def serves(*tensors: Tensor) -> bool:
+    """Whether our kernels can be had, and read these."""
+    if any(tensor.dtype != torch.float32 or tensor.device.type != "cpu" or not tensor.numel() for tensor in tensors):
+        return False
+    return not torch.compiler.is_compiling() and load_unfollowed() is not None
+
+
+def find_library() -> Library:
+    library = load()
+    assert library is not None  # somebody asked
+    return library
+
+
+class ShortConvolution(torch.autograd.Function):
+    """Each channel's last few inputs, weighted: (batch, taps - 1 + time, inner) to (batch, time, inner).
+
+    A sum of shifted products, because torch's depthwise convolution takes three times as long here.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(inputs, weight)
+        time = inputs.shape[1] - weight.shape[1] + 1
+        y = torch.addcmul(bias, inputs[:, :time], weight[:, 0])
+        for tap in range(1, weight.shape[1]):
+            y.addcmul_(inputs[:, tap : tap + time], weight[:, tap])
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        inputs, weight = ctx.saved_tensors
+        time = grad.shape[1]
+        grad_inputs, grad_weight = torch.zeros_like(inputs), torch.empty_like(weight)
+        for tap in range(weight.shape[1]):
+            grad_inputs[:, tap : tap + time].addcmul_(grad, weight[:, tap])
+            grad_weight[:, tap] = (inputs[:, tap : tap + time] * grad).sum((0, 1))
+        return grad_inputs, grad_weight, grad.sum((0, 1))
+
+
+class CompiledConvolution(torch.autograd.Function):
+    """The convolution and its activation by our own kernel."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        library, turned, bias = find_library(), weight.mT.contiguous(), bias.contiguous()
+        ctx.save_for_backward(inputs, turned, bias)
+        rows, time, inner = inputs.shape[0], inputs.shape[1] - len(turned) + 1, inputs.shape[2]
+        ctx.sizes = (c_int64 * 4)(rows, time, inner, len(turned))
+        found = inputs.new_empty(rows, time, inner)
+        library.functions.regard_convolve(
+            *(tensor.data_ptr() for tensor in (inputs, turned, bias, found)), ctx.sizes, library.level
+        )
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        inputs, turned, bias = ctx.saved_tensors
+        library, slope = find_library(), slope.contiguous()
+        to_inputs = torch.empty_like(inputs)
+        each = inputs.new_empty(len(inputs), len(turned) + 1, inputs.shape[2])  # of each row, the bias's last
+        asked = (inputs, turned, bias, slope, to_inputs, each)
+        library.functions.regard_convolve_back(*(tensor.data_ptr() for tensor in asked), ctx.sizes, library.level)
+        total = each.sum(0)
+        return to_inputs, total[:-1].mT, total[-1]
+
+
+class CompiledGate(torch.autograd.Function):
+    """The gate by our own kernel."""
+
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, u: Tensor, skip: Tensor, gate: Tensor) -> Tensor:
+        library, skip = find_library(), skip.contiguous()
+        ctx.save_for_backward(y, u, skip, gate)
+        found, inner = torch.empty_like(y), y.shape[2]
+        library.functions.regard_gate(
+            *(tensor.data_ptr() for tensor in (y, u, skip, gate)),
+            *(gate.stride(1), y.numel() // inner, inner, found.data_ptr(), library.level),
+        )
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        y, u, skip, gate = ctx.saved_tensors
+        library, slope, inner = find_library(), slope.contiguous(), y.shape[2]
+        to_y, to_u, to_gate = (torch.empty_like(y) for _ in range(3))
+        to_skip = y.new_zeros(PARTS, inner)
+        library.functions.regard_gate_back(
+            *(tensor.data_ptr() for tensor in (y, u, skip, gate)),
+            *(gate.stride(1), slope.data_ptr(), y.numel() // inner, inner, PARTS),
+            *(tensor.data_ptr() for tensor in (to_y, to_u, to_gate, to_skip)),
+            library.level,
+        )
+        return to_y, to_u, to_skip.sum(0), to_gate
