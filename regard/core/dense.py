@@ -65,6 +65,17 @@ def project(x: Tensor, layers: Sequence[nn.Module]) -> Sequence[Tensor]:
     return [layer(x) for layer in layers]
 
 
+def halve(x: Tensor, layer: nn.Module) -> Sequence[Tensor]:
+    """The two halves of what a layer makes; while a plain one learns, each has memory of its own."""
+    large = x.numel() * x.shape[-1] >= SMALL
+    if large and torch.is_grad_enabled() and not is_watched() and is_plain(layer):
+        weights: Sequence[Tensor] = layer.weight.chunk(2)  # type: ignore[operator]
+        biases = (None, None) if layer.bias is None else layer.bias.chunk(2)  # type: ignore[operator]
+        return linears(x, list(zip(weights, biases, strict=True)))
+    found: Tensor = layer(x)
+    return found.chunk(2, -1)
+
+
 def is_plain(layer: nn.Module) -> bool:
     """Whether nothing but its own product happens when it is called."""
     hooks = layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks

@@ -1425,21 +1425,27 @@ AVX2 void bend_avx2(const float* x, const float* slope, int64_t count, int64_t w
 // ---- what stands before and behind the scan: a short convolution with its activation, and a gate; each in one pass
 
 constexpr int64_t MOST_TAPS = 8;
-constexpr int64_t ABREAST = 64;  // channels that are carried through time together
+constexpr int64_t ABREAST = 128;  // channels that are carried through time together
 
 INLINED float logistic_unit(float x) { return x / (1.0f + exponential(-x)); }
 
-// Some channels of one row: `x` (taps - 1 + time, inner), `weight` (taps, inner).
+// Some channels of one row: `x` (time, inner), `tail` (taps - 1, inner), what came before; `weight` (taps, inner).
 struct Taps {
   int64_t time, inner, taps;
-  const float *x, *weight, *bias;
+  const float *x, *tail, *weight, *bias;
 };
+
+// What stands so many positions behind the first of the tail.
+INLINED const float* find_input(const Taps& all, int64_t place) {
+  const int64_t before = all.taps - 1;
+  return place < before ? all.tail + place * all.inner : all.x + (place - before) * all.inner;
+}
 
 // Σ_k w_k x_(t+k) + bias
 INLINED void weigh_taps(const Taps& all, int64_t t, int64_t first, int64_t count, float* sum) {
   for (int64_t l = 0; l < count; ++l) sum[l] = all.bias[first + l];
   for (int64_t k = 0; k < all.taps; ++k) {
-    const float* at = all.x + (t + k) * all.inner + first;
+    const float* at = find_input(all, t + k) + first;
     const float* weight = all.weight + k * all.inner + first;
 #pragma omp simd
     for (int64_t l = 0; l < count; ++l) sum[l] = __builtin_fmaf(weight[l], at[l], sum[l]);
@@ -1456,9 +1462,9 @@ INLINED void convolve_channels(const Taps& all, int64_t first, int64_t count, fl
   }
 }
 
-// grad_x like x; grad_weight (taps + 1, inner), of this row, the bias's last.
+// grad_x like x, grad_tail like the tail; grad_weight (taps + 1, inner), of this row, the bias's last.
 INLINED void convolve_channels_back(const Taps& all, const float* slope, int64_t first, int64_t count, float* grad_x,
-                                    float* grad_weight) {
+                                    float* grad_tail, float* grad_weight) {
   float sum[ABREAST], ring[MOST_TAPS][ABREAST] = {}, grads[MOST_TAPS + 1][ABREAST] = {};
   for (int64_t j = 0; j < all.time + all.taps - 1; ++j) {
     float* const now = ring[j % all.taps];
@@ -1471,7 +1477,7 @@ INLINED void convolve_channels_back(const Taps& all, const float* slope, int64_t
         grads[all.taps][l] += now[l];
       }
       for (int64_t k = 0; k < all.taps; ++k) {
-        const float* at = all.x + (j + k) * all.inner + first;
+        const float* at = find_input(all, j + k) + first;
 #pragma omp simd
         for (int64_t l = 0; l < count; ++l) grads[k][l] = __builtin_fmaf(now[l], at[l], grads[k][l]);
       }
@@ -1485,7 +1491,8 @@ INLINED void convolve_channels_back(const Taps& all, const float* slope, int64_t
 #pragma omp simd
       for (int64_t l = 0; l < count; ++l) sum[l] = __builtin_fmaf(weight[l], before[l], sum[l]);
     }
-    std::memcpy(grad_x + j * all.inner + first, sum, count * sizeof(float));
+    float* const to = j < all.taps - 1 ? grad_tail + j * all.inner : grad_x + (j - all.taps + 1) * all.inner;
+    std::memcpy(to + first, sum, count * sizeof(float));
   }
   for (int64_t k = 0; k <= all.taps; ++k)
     std::memcpy(grad_weight + k * all.inner + first, grads[k], count * sizeof(float));
@@ -1521,8 +1528,9 @@ INLINED void pass_gate_back(const float* y, const float* u, const float* skip, c
   AVX2 void name##_avx2 takes { name gives; }
 IN_BOTH(convolve_channels, (const Taps& all, int64_t first, int64_t count, float* y), (all, first, count, y))
 IN_BOTH(convolve_channels_back,
-        (const Taps& all, const float* slope, int64_t first, int64_t count, float* grad_x, float* grad_weight),
-        (all, slope, first, count, grad_x, grad_weight))
+        (const Taps& all, const float* slope, int64_t first, int64_t count, float* grad_x, float* grad_tail,
+         float* grad_weight),
+        (all, slope, first, count, grad_x, grad_tail, grad_weight))
 IN_BOTH(pass_gate,
         (const float* y, const float* u, const float* skip, const float* gate, int64_t step, int64_t rows,
          int64_t inner, float* out),
@@ -1896,32 +1904,32 @@ void regard_scan_back(const float* u, const float* delta, const float* B, const 
   }
 }
 
-// silu(Σ_k w_k x_(t+k) + bias), channel by channel. `sizes`: rows, time, inner, taps (eight at most). x: (rows, taps - 1 +
-// time, inner), weight: (taps, inner), y: (rows, time, inner).
-void regard_convolve(const float* x, const float* weight, const float* bias, float* y, const int64_t* sizes, int level) {
+// silu(Σ_k w_k x_(t+k) + bias), channel by channel. `sizes`: rows, time, inner, taps (eight at most). x, y: (rows, time,
+// inner); tail: (rows, taps - 1, inner), what came before; weight: (taps, inner).
+void regard_convolve(const float* x, const float* tail, const float* weight, const float* bias, float* y, const int64_t* sizes, int level) {
   const int64_t rows = sizes[0], time = sizes[1], inner = sizes[2], taps = sizes[3];
   const int64_t pieces = (inner + ABREAST - 1) / ABREAST;
 #pragma omp parallel for schedule(static)
   for (int64_t each = 0; each < rows * pieces; ++each) {
     const int64_t row = each / pieces, first = each % pieces * ABREAST;
-    const Taps all{time, inner, taps, x + row * (time + taps - 1) * inner, weight, bias};
+    const Taps all{time, inner, taps, x + row * time * inner, tail + row * (taps - 1) * inner, weight, bias};
     (level == WITH_VNNI ? convolve_channels_avx512 : convolve_channels_avx2)(
         all, first, inner - first < ABREAST ? inner - first : ABREAST, y + row * time * inner);
   }
 }
 
-// The way back. grad_x like x; grad_weight: (rows, taps + 1, inner), to be added up, the bias's last.
-void regard_convolve_back(const float* x, const float* weight, const float* bias, const float* slope, float* grad_x,
-                          float* grad_weight, const int64_t* sizes, int level) {
+// The way back. grad_x like x, grad_tail like tail; grad_weight: (rows, taps + 1, inner), to be added up, the bias's last.
+void regard_convolve_back(const float* x, const float* tail, const float* weight, const float* bias, const float* slope,
+                          float* grad_x, float* grad_tail, float* grad_weight, const int64_t* sizes, int level) {
   const int64_t rows = sizes[0], time = sizes[1], inner = sizes[2], taps = sizes[3];
-  const int64_t pieces = (inner + ABREAST - 1) / ABREAST, wide = (time + taps - 1) * inner;
+  const int64_t pieces = (inner + ABREAST - 1) / ABREAST, wide = time * inner, before = (taps - 1) * inner;
 #pragma omp parallel for schedule(static)
   for (int64_t each = 0; each < rows * pieces; ++each) {
     const int64_t row = each / pieces, first = each % pieces * ABREAST;
-    const Taps all{time, inner, taps, x + row * wide, weight, bias};
+    const Taps all{time, inner, taps, x + row * wide, tail + row * before, weight, bias};
     (level == WITH_VNNI ? convolve_channels_back_avx512 : convolve_channels_back_avx2)(
-        all, slope + row * time * inner, first, inner - first < ABREAST ? inner - first : ABREAST, grad_x + row * wide,
-        grad_weight + row * (taps + 1) * inner);
+        all, slope + row * wide, first, inner - first < ABREAST ? inner - first : ABREAST, grad_x + row * wide,
+        grad_tail + row * before, grad_weight + row * (taps + 1) * inner);
   }
 }
 

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.core.dense import Dense
+from regard.core.dense import Dense, halve
 from regard.core.mixer import Mixer, MixerSpec
 from regard.core.spec import Positive, Size
 from regard.core.state import State
@@ -94,9 +94,8 @@ class SelectiveStateSpace(Mixer):
     def forward(self, x: Tensor, view: View, state: State | None = None) -> Tensor:
         mask = view.mask
         now = state if isinstance(state, MambaState) else self.start(mask.rows, view)
-        u, gate = self.input(mask.align(x)).chunk(2, -1)
-        inputs = torch.cat((now.tail, u), 1)  # (rows, tail + time, inner)
-        u = convolve(inputs, self.convolution.weight[:, 0], self.convolution.bias)
+        driven, gate = halve(mask.align(x), self.input)
+        u = convolve(driven, now.tail, self.convolution.weight[:, 0], self.convolution.bias)  # type: ignore[arg-type]
         delta, B, C = self.select(u).split((self.rank, self.spec.states, self.spec.states), -1)
         delta = F.softplus(self.delta(delta))
         see = view.watcher(self.path, *self.names)
@@ -108,8 +107,9 @@ class SelectiveStateSpace(Mixer):
         scan = step if mask.time == 1 else selective_scan
         y, now.scan = scan(u, delta, A, B, C, now.scan)
         y = self.output(pass_gate(y, u, self.skip, gate))
-        now.tail = mask.take_last(inputs, self.spec.convolution - 1)  # what the next convolution begins with
-        now.advance(mask)
+        if state is not None:  # what the next convolution begins with
+            now.tail = mask.take_last(torch.cat((now.tail, driven), 1), self.spec.convolution - 1)
+            now.advance(mask)
         return mask.restore(y)
 
     def start(self, rows: int, view: View) -> MambaState:

@@ -1,7 +1,7 @@
 """What stands before and behind Mamba's scan: a short convolution with its activation, and a gate.
 
-By torch's operations each is half a dozen passes over tensors that no cache holds; by our own kernels, where they can be
-had, one.
+By torch's operations each is half a dozen passes over tensors that no cache holds; by our own kernels, where there are
+any, one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ MOST_TAPS = 8  # of our kernel
 PARTS = 16  # of the rows, whose gradients are added up part by part
 
 
-def convolve(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """silu of each channel's last few inputs, weighted: (batch, taps - 1 + time, inner) to (batch, time, inner).
+def convolve(x: Tensor, tail: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """silu of each channel's last few inputs, weighted: (batch, time, inner) to the same.
 
-    weight: (inner, taps).
+    tail: (batch, taps - 1, inner), what came before; weight: (inner, taps).
     """
-    if weight.shape[1] > MOST_TAPS or not serves(inputs, weight, bias):
-        return silu(ShortConvolution.apply(inputs, weight, bias))
-    found: Tensor = CompiledConvolution.apply(inputs.contiguous(), weight, bias)
+    if not 1 < weight.shape[1] <= MOST_TAPS or not serves(x, tail, weight, bias):
+        return silu(ShortConvolution.apply(torch.cat((tail, x), 1), weight, bias))
+    found: Tensor = CompiledConvolution.apply(x.contiguous(), tail.contiguous(), weight, bias)
     return found
 
 
@@ -83,28 +83,27 @@ class CompiledConvolution(torch.autograd.Function):
     """The convolution and its activation by our own kernel."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, tail: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         library, turned, bias = find_library(), weight.mT.contiguous(), bias.contiguous()
-        ctx.save_for_backward(inputs, turned, bias)
-        rows, time, inner = inputs.shape[0], inputs.shape[1] - len(turned) + 1, inputs.shape[2]
-        ctx.sizes = (c_int64 * 4)(rows, time, inner, len(turned))
-        found = inputs.new_empty(rows, time, inner)
+        ctx.save_for_backward(x, tail, turned, bias)
+        ctx.sizes = (c_int64 * 4)(*x.shape, len(turned))
+        found = torch.empty_like(x)
         library.functions.regard_convolve(
-            *(tensor.data_ptr() for tensor in (inputs, turned, bias, found)), ctx.sizes, library.level
+            *(tensor.data_ptr() for tensor in (x, tail, turned, bias, found)), ctx.sizes, library.level
         )
         return found
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        inputs, turned, bias = ctx.saved_tensors
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        x, tail, turned, bias = ctx.saved_tensors
         library, slope = find_library(), slope.contiguous()
-        to_inputs = torch.empty_like(inputs)
-        each = inputs.new_empty(len(inputs), len(turned) + 1, inputs.shape[2])  # of each row, the bias's last
-        asked = (inputs, turned, bias, slope, to_inputs, each)
+        to_x, to_tail = torch.empty_like(x), torch.empty_like(tail)
+        each = x.new_empty(len(x), len(turned) + 1, x.shape[2])  # of each row, the bias's last
+        asked = (x, tail, turned, bias, slope, to_x, to_tail, each)
         library.functions.regard_convolve_back(*(tensor.data_ptr() for tensor in asked), ctx.sizes, library.level)
         total = each.sum(0)
-        return to_inputs, total[:-1].mT, total[-1]
+        return to_x, to_tail, total[:-1].mT, total[-1]
 
 
 class CompiledGate(torch.autograd.Function):

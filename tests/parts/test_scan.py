@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 import regard.parts.scan
-from regard.parts.scan import ShortConvolution, selective_scan
+from regard.parts.scan import selective_scan
+from regard.parts.selective import ShortConvolution
 
 
 def drawn(batch: int = 2, time: int = 11, inner: int = 5, states: int = 3) -> list[Tensor]:
