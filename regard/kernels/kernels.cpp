@@ -1,6 +1,6 @@
 // What torch's own kernels leave on the table: few rows multiplied by packed weights, few queries that look at many keys
-// and the best of many words, when a model writes token by token; and Mamba's selective scan, which torch has no kernel
-// for.
+// and the best of many words, when a model writes token by token; products and attention where MKL leaves half of a
+// processor idle; messages along edges; and Mamba's selective scan, which torch has no kernel for.
 //
 // Plain C functions over plain arrays: no header but the compiler's, so it is built in seconds, by any C++17 compiler
 // on x86-64. Each function has a path for AVX-512 with VNNI and one for AVX2, chosen when it runs. Threads are
