@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ from regard.errors import CheckpointError
 
 PIECE = 2**20  # bytes of a file that are looked at at once
 PLACE = np.dtype("<i8")
+GATHERED = 2**16  # numbers that are written together
 
 
 class ColumnSpec(Spec):
@@ -205,17 +207,36 @@ def write_column(
     path: Path, spec: ColumnSpec, place: Callable[[Path], Path] = lambda path: path
 ) -> Iterator[Callable[[Any], None]]:
     """A column's file, and the function that adds a sample to it; `place`: where its files are written at first."""
-    total = 0
+    total, varies, type_of = 0, spec.varies, spec.file_type
+    # tokens come as lists, and many small ones are gathered before they are written
+    gathers = spec.shape == (None,) and type_of.kind in "iu"
+    held, places = array(type_of.char if gathers else "b"), array("q")
     with place(path).open("wb") as numbers, place(path.with_name(f"{path.name}.ends")).open("wb") as ends:
+
+        def flush() -> None:
+            numbers.write(np.asarray(held, type_of).tobytes())
+            ends.write(np.asarray(places, PLACE).tobytes())
+            del held[:], places[:]
 
         def add(sample: Any) -> None:
             nonlocal total
-            packed = spec.pack(sample)
-            total += len(packed) if spec.varies else 1
-            numbers.write(packed.astype(spec.file_type, copy=False).tobytes())
-            ends.write(PLACE.type(total).tobytes())
+            if gathers and type(sample) is list:
+                try:
+                    held.extend(sample)
+                except (TypeError, OverflowError) as error:
+                    raise ValueError(f"what {spec.dtype} can't hold: {error}") from None
+                total += len(sample)
+            else:
+                packed = spec.pack(sample)
+                flush()
+                numbers.write(packed.astype(type_of, copy=False).tobytes())
+                total += len(packed) if varies else 1
+            places.append(total)
+            if len(held) > GATHERED:
+                flush()
 
         yield add
+        flush()
 
 
 class Lengths(Sequence[tuple[int, ...]]):

@@ -58,8 +58,7 @@ def cut_lines(stream: IO[bytes], path: str, log: Log, longest: int) -> Iterator[
             return
         if not raw:
             return
-        size = len(raw.rstrip(b"\r\n")) + rest
-        if size > longest:
+        if len(raw) > longest and (size := len(raw.rstrip(b"\r\n")) + rest) > longest:
             log.reject(place, f"line too long: {size} bytes, and {longest} are the most")
             yield place, None
         else:
@@ -90,13 +89,13 @@ def decode(raw: bytes, place: str, log: Log, charset: str = "UTF-8") -> Line:
 
 def clean(text: str, place: str, log: Log) -> Line:
     """Text without what no tokenizer can take: NUL, and halves of surrogate pairs."""
+    if "\0" not in text and (text.isascii() or not HALVES.search(text)):  # nearly all are
+        return Line(place, text)
     reasons = []
     if "\0" in text:
         reasons.append("NUL")
     if HALVES.search(text):
         reasons.append("lone surrogate")
-    if not reasons:
-        return Line(place, text)
     if not log.mend(place, " and ".join(reasons)):
         return Line(place, None)
     return Line(place, HALVES.sub("\ufffd", text.replace("\0", "")), repaired=True)

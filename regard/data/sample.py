@@ -108,14 +108,15 @@ class FormSpec(Spec):
         """Why something isn't a sample of this form; nothing where it is one."""
         if not isinstance(sample, dict):
             return f"it is {describe(sample)}, not a table of fields"
-        for name, field in (*self.holds.items(), *self.may_hold.items()):
-            if name not in sample and name in self.holds:
-                return f"it has no {name}"
-            if name in sample and not field.fits(sample[name]):
-                return f"{name} is {describe(sample[name])}, and must be {field}"
+        for name, field in self.holds.items():
+            if name not in sample or not field.fits(sample[name]):
+                known = name in sample
+                return f"{name} is {describe(sample[name])}, and must be {field}" if known else f"it has no {name}"
+        if odd := [name for name, field in self.may_hold.items() if name in sample and not field.fits(sample[name])]:
+            return f"{odd[0]} is {describe(sample[odd[0]])}, and must be {self.may_hold[odd[0]]}"
         if type(sample.get("size", 0)) is not int or type(sample.get("part", "")) is not str:
             return "size isn't a whole number, or part isn't a text"
-        if len({len(sample[name]) for name in self.aligned}) > 1:
+        if self.aligned and len({len(sample[name]) for name in self.aligned}) > 1:
             return f"{' and '.join(self.aligned)} aren't equally long"
         return ""
 
@@ -129,13 +130,14 @@ class FormSpec(Spec):
             sample = json.loads(line)
         except (ValueError, RecursionError):
             return None
-        if isinstance(sample, dict):
-            sample |= {name: load(sample[name]) for name in self.list_arrays() if name in sample}
+        if isinstance(sample, dict) and (arrays := self.list_arrays()):
+            sample |= {name: load(sample[name]) for name in arrays if name in sample}
         return None if self.find_fault(sample) else sample
 
     def condense(self, sample: Sample) -> Sample:
         """A sample with a short text for each array: it may be compared and shown, and not be learned from."""
-        return {**sample, **{name: condense(sample[name]) for name in self.list_arrays() if name in sample}}
+        arrays = self.list_arrays()
+        return {**sample, **{name: condense(sample[name]) for name in arrays if name in sample}} if arrays else sample
 
     def identify(self, sample: Sample) -> str:
         """What a model is asked by a sample: equal for those that must not stand on both sides of a split."""

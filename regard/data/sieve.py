@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar, Protocol
@@ -15,7 +17,8 @@ from regard.data.log import Log
 from regard.data.sample import Form, FormSpec, Sample, place
 from regard.errors import DataError
 
-GROUP, FEW = 1000, 16  # samples that are cut into tokens together; fewer where they hold arrays, which are large
+GROUP, FEW = 250, 16  # samples that are cut into tokens together; fewer where they hold arrays, which are large
+AHEAD = 4  # groups that are cut before they are asked for
 Row = Mapping[str, Any]  # a sample as numbers, column by column: lists of tokens, or arrays
 
 
@@ -75,9 +78,8 @@ class Sieve:
     def __call__(self, samples: Iterator[Sample], split: Split) -> Iterator[tuple[Sample, Row]]:
         """The samples of a split with their numbers; if none is short enough, an error with both lengths."""
         number, nearest, fault = 0, (0, ""), ""
-        size = FEW if FormSpec.parse(self.wants.form).list_arrays() else GROUP
-        while group := list(islice(samples, size)):
-            for sample, row in zip(group, self.wants.encode(group, self.lexicon), strict=True):
+        with closing(self._cut(samples)) as cut:
+            for sample, row in cut:
                 number += 1
                 taken, reason = self._excess(row, split)
                 if own := self.wants.find_fault(row):  # what the task says itself is told first: it knows a way out
@@ -96,6 +98,23 @@ class Sieve:
             hint = "shorter texts, a model with more positions, or batches.longest=…"
             raise DataError(f"{split}: none of its {number} samples fits, and the shortest has {nearest[1]}", hint)
 
+    def _cut(self, samples: Iterator[Sample]) -> Generator[tuple[Sample, Row], None, None]:
+        """Samples with their numbers. Tokens are cut by threads of the library's own; samples are read, numbers taken
+        from it, and rows written while that goes on."""
+        size = FEW if FormSpec.parse(self.wants.form).list_arrays() else GROUP
+        groups = iter(lambda: list(islice(samples, size)), [])
+        with ThreadPoolExecutor(2, "cutting") as pool:
+            pending = deque[tuple[list[Sample], Future[Sequence[Row]]]]()
+            try:
+                for group in groups:
+                    pending.append((group, pool.submit(self.wants.encode, group, self.lexicon)))
+                    if len(pending) > AHEAD:
+                        yield from pair(*pending.popleft())
+                while pending:
+                    yield from pair(*pending.popleft())
+            finally:
+                pool.shutdown(cancel_futures=True)
+
     def _excess(self, row: Row, split: Split) -> tuple[int, str]:
         """How long a sample is and why that is too long, if it is."""
         size = self.wants.count_tokens(row)
@@ -106,3 +125,8 @@ class Sieve:
             if most is not None and taken > most:
                 return taken, f"too many tokens for the model: {taken}, and its {side} has positions for {most}"
         return size, ""
+
+
+def pair(group: list[Sample], rows: Future[Sequence[Row]]) -> Iterator[tuple[Sample, Row]]:
+    """Samples with their numbers, once there are any."""
+    return zip(group, rows.result(), strict=True)

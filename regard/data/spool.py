@@ -21,7 +21,8 @@ from regard.errors import DataError
 from regard.host.files import aside
 from regard.host.meter import Advance, ignore
 
-Put = Callable[[Sample], None]
+Put = Callable[..., None]  # a sample, and how JSON spells what it says, where somebody knows that
+SPELL = json.JSONEncoder(ensure_ascii=False).encode  # made once, where `json.dumps` would make one for each sample
 
 
 def spool_files(split: Split, form: Form) -> list[str]:
@@ -52,8 +53,9 @@ def write_spool(
             counts[split] += 1
             # where a sample stood is no part of what it says; where it went is, if that was decided here
             said = {name: value for name, value in spec.condense(received).items() if name != "place"}
-            hashed.update(json.dumps([split, said] if kept else said, ensure_ascii=False).encode())
-            puts[split](received)
+            spelled = SPELL(said)
+            hashed.update((SPELL([split, said]) if kept else spelled).encode())
+            puts[split](received, spelled)
             advance()
     for split, count in counts.items():
         if not count and not kept:
@@ -99,8 +101,11 @@ def _open_spool(
         file = stack.enter_context(lines.open(mode, encoding="utf-8"))
         store = stack.enter_context(store_arrays(arrays[0], "wb" if mode == "w" else "ab")) if arrays else None
 
-        def put(sample: Sample) -> None:
-            packed = sample if store is None else spec.pack(sample, store)
-            file.write(json.dumps(packed, ensure_ascii=False) + "\n")
+        def put(sample: Sample, said: str = "") -> None:
+            if said and store is None:
+                where = f', "place": {SPELL(sample["place"])}' if "place" in sample else ""
+                file.write(f"{said[:-1]}{where}}}\n")
+            else:
+                file.write(SPELL(sample if store is None else spec.pack(sample, store)) + "\n")
 
         yield put

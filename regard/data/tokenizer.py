@@ -202,7 +202,8 @@ class Tokenizer:
     def encode(self, texts: Sequence[str], *, framed: bool = False) -> list[list[int]]:
         """Numbers for each text; `framed`: with the special tokens that its own file says belong around a text."""
         check_texts(texts, 'encode(["The cat."])')
-        found = self.engine.encode_batch(list(texts), add_special_tokens=framed)
+        # nobody asks where in a text a token stands, and counting that takes a sixth of the time
+        found = self.engine.encode_batch_fast(list(texts), add_special_tokens=framed)
         controls = self.controls
         return [plain(encoding, controls, self.unknown) for encoding in found]
 
