@@ -22,6 +22,13 @@ def read_commands(text: str) -> list[list[str]]:
     return [shlex.split(re.split(r"\s{3,}|;|  \(", line)[0]) for line in lines]
 
 
+def read_others(text: str) -> list[str]:
+    """The settings behind `also:`, each of which is one to try alone."""
+    lines = re.findall(r"^#.*\balso: (.*)", text, re.MULTILINE)
+    found = [word for line in lines for word in re.findall(r"[a-z_.]+=(?:'[^']*'|[^\s,;]+)", line)]
+    return [word.replace("'", "") for word in found]
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_is_a_run_file_that_begins_with_what_it_is_and_how_it_is_trained(path: Path) -> None:
     text = path.read_text()
@@ -32,6 +39,7 @@ def test_a_recipe_is_a_run_file_that_begins_with_what_it_is_and_how_it_is_traine
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_the_settings_that_a_recipe_suggests_are_settings(path: Path) -> None:
-    for name, *words in read_commands(path.read_text()):
+    text = path.read_text()
+    for name, *words in [*read_commands(text), *([f"recipes/{path.name}", word] for word in read_others(text))]:
         tree = yaml.safe_load((path.parent.parent / name).read_text())
         RunSpec.parse(merge(tree, assignments([word for word in words if re.match(r"[a-z_.]+=", word)])))
