@@ -46,7 +46,7 @@ GROUPS = 16  # of sizes, at most, that a row of results tells apart
 # measures by size: the column of each, and how its values are written
 BY_SIZE: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "by_size": ("exact", "{:.1%}".format),
-    "steps_by_size": ("steps", "{:.1f}".format),
+    "steps_by_size": ("steps", "{:.2f}".format),
     "error_by_size": ("error", "{:.4g}".format),
 }
 

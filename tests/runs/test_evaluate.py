@@ -7,7 +7,7 @@ from regard.runs.evaluate import tell_sizes
 
 def test_measures_of_each_size_stand_in_a_cell() -> None:
     found = {"exact": 0.5, "by_size": {2: 0.5, 1: 1.0}, "steps_by_size": {1: 2.0, 2: 3.25}}
-    assert tell_sizes(found) == {"exact": "1: 100.0%, 2: 50.0%", "steps": "1: 2.0, 2: 3.2"}
+    assert tell_sizes(found) == {"exact": "1: 100.0%, 2: 50.0%", "steps": "1: 2.00, 2: 3.25"}
 
 
 def test_many_sizes_stand_in_groups_with_the_mean_of_each() -> None:
