@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from shlex import quote
+from statistics import fmean
 from typing import Any, cast, get_args
 
 import yaml
@@ -39,6 +41,14 @@ from regard.tasks.picture import PictureTaskSpec
 from regard.tasks.task import Pulse, TaskSpec
 from regard.tasks.translation import TranslationTaskSpec, evaluate_translator, list_pairs
 from regard.train.listener import history
+
+GROUPS = 16  # of sizes, at most, that a row of results tells apart
+# measures by size: the column of each, and how its values are written
+BY_SIZE: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "by_size": ("exact", "{:.1%}".format),
+    "steps_by_size": ("steps", "{:.2f}".format),
+    "error_by_size": ("error", "{:.4g}".format),
+}
 
 
 @dataclass(frozen=True)
@@ -256,20 +266,20 @@ def record_evaluation(page: Path, nouns: Sequence[str], files: Sequence[str], do
         "parameters": f"{done.parameters:,}",
         "trained": f"{last['seconds'] / 60:.1f} min, {last['step']:,} steps",
     }
-    translated = done.search is not None and "bleu" in found  # answers of an algorithm are searched and have none
-    if done.search is not None and translated:
-        row |= _translation(last, done.search, found)
+    translated = "bleu" in found  # answers of an algorithm are searched and have none
+    if translated and done.search is not None and isinstance(done.task, TranslationTaskSpec):
+        row |= _translation(last, done.search, found, done.task)
     else:
         row |= {key: _format(value) for key, value in found.items() if isinstance(value, int | float | str)}
-    row |= {
-        "machine": machine(),
-        "command": f"`regard eval RUN{split}{asked}{''.join(f' --data {Path(file).name}' for file in files)}`",
-    }
-    if done.search is not None and (translated or done.task.searches):
-        row["command"] = f"`regard eval RUN{split}{asked} --beam {done.search.beam}`"
+    given = "".join(f" --data {quote(Path(file).name)}" for file in files)
+    beam = "" if done.search is None else f" --beam {done.search.beam}"
+    row |= {"machine": machine(), "command": f"`regard eval RUN{split}{asked}{given}{beam}`"}
     if translated:
         row["BLEU's signature"] = f"`{found['signatures']['bleu']}`"
-    record(page, f"{done.task.kind.capitalize()}: {name}{f', {done.data}' if split else ''}", row)
+    title = f"{done.task.kind.capitalize()}: {name}{f', {done.data}' if split else ''}"
+    record(page, title, row)
+    if sizes := tell_sizes(found):
+        record(page, f"{title}, by size", {"model": row["model"], **sizes, "command": row["command"]})
     search = {} if done.search is None else {"search": done.search.model_dump(mode="json")}
     others: dict[str, Any] = {"with": [Path(noun).name for noun in nouns[1:]]} if len(nouns) > 1 else {}
     with warnings.catch_warnings():
@@ -307,15 +317,38 @@ def name_model(noun: str) -> str:
     return str(spec.start if spec.model is None else spec.model.name)
 
 
+def tell_sizes(measures: Mapping[str, Any]) -> dict[str, str]:
+    """What was measured of problems by their size, a cell each; nothing where all are of one size.
+
+    Many sizes stand in groups of neighbours, each with the mean of its sizes.
+    """
+    told = {}
+    for key, (title, spell) in BY_SIZE.items():
+        found = sorted(measures.get(key, {}).items())
+        if len(found) > 1:
+            width = ceil(len(found) / GROUPS)
+            groups = [found[first : first + width] for first in range(0, len(found), width)]
+            told[title] = ", ".join(_tell_group(group, spell) for group in groups)
+    return told
+
+
+def _tell_group(group: Sequence[tuple[int, float]], spell: Callable[[float], str]) -> str:
+    first, last = group[0][0], group[-1][0]
+    return f"{first}{f' to {last}' if last > first else ''}: {spell(fmean(value for _, value in group))}"
+
+
 def _format(value: float | str) -> str:
     return f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
 
 
-def _translation(last: dict[str, Any], settings: Search, found: dict[str, Any]) -> dict[str, str]:
+def _translation(
+    last: dict[str, Any], settings: Search, found: dict[str, Any], task: TranslationTaskSpec
+) -> dict[str, str]:
     return {
         "target tokens/s": f"{last['tokens'] / last['seconds']:,.0f}",
         "BLEU": f"{found['bleu']:.1f}",
         "chrF": f"{found['chrf']:.1f}",
         "exact": f"{found['exact']:.1%}",
+        **{metric.kind: f"{found[metric.kind]:.1f}" for metric in task.metrics},
         "search": f"beam {settings.beam}, {found['decoding_seconds']:.1f} s for {found['sentences']:,}",
     }

@@ -209,6 +209,10 @@ def test_eval_records_what_it_measured_on_a_page(run: Path, tmp_path: Path) -> N
     assert f"| {measured['bleu']:.1f} | {measured['chrf']:.1f} |" in row
     assert "6 steps" in row
     assert "beam 2" in row
+    other = tmp_path / "others.md"
+    (measured,) = told(regard("eval", str(run), "--metric", "rouge-l", "--record", str(other), "--json"))
+    assert "| exact | rouge-l | search |" in other.read_text()
+    assert f"% | {measured['rouge-l']:.1f} | beam" in other.read_text()
 
 
 def test_a_damaged_newest_checkpoint_is_named_when_an_older_one_is_used(run: Path, tmp_path: Path) -> None:

@@ -40,6 +40,24 @@ def test_a_problem_belongs_to_one_split(kind: Kind) -> None:
             assert few or choose_split(sample["vectors"]) == split
 
 
+@pytest.mark.parametrize(
+    ("spec", "shared", "many"),
+    [
+        (Parity(sizes=(9, 10)), 9, 10),
+        (Logic(sizes=(1, 2), longest=1), 2, None),
+        (Logic(sizes=(1, 2), longest=2), 1, 2),
+        (Addition(sizes=(1, 2), numbers=2), 1, 2),
+    ],
+)
+def test_all_splits_have_the_few_problems_of_a_small_size(spec: ReasoningSpec, shared: int, many: int | None) -> None:
+    """A model would otherwise be asked for sums of digits that no training has."""
+    seen = {(s["size"], choose_split(s["vectors"])) for s in some(spec, 400, "test")}
+    assert (shared, "train") in seen and (many, "train") not in seen
+    assert many is None or (many, "test") in seen
+    drawn = {s["vectors"].tobytes() for s in some(spec, 10_000) if s["size"] == shared}
+    assert spec.count_problems(shared) / 2 < len(drawn) <= spec.count_problems(shared)
+
+
 @pytest.mark.parametrize("scattered", [False, True])
 def test_parity_is_that_of_the_ones(scattered: bool) -> None:
     for sample in some(Parity(scattered=scattered)):

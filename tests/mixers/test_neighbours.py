@@ -140,10 +140,10 @@ def test_gps_and_the_papers_own_way_round_keep_every_law() -> None:
         assert not check(spec, quick=True).broken
 
 
-def draw_graphs(count: int = 4) -> list[GivenGraph]:
+def draw_graphs(count: int = 4, least: int = 4) -> list[GivenGraph]:
     chance, found = Random(0), []
     for _ in range(count):
-        nodes = chance.randint(4, 9)
+        nodes = chance.randint(least, 9)
         pairs = sorted({tuple(sorted(chance.sample(range(nodes), 2))) for _ in range(nodes + 2)})
         features = np.array([[chance.randrange(4)] for _ in range(nodes)], np.int32)
         found.append(GivenGraph(features, np.array(pairs, np.int32)))
@@ -158,7 +158,28 @@ def answer(model: Any, graphs: list[GivenGraph], seed: int = 0) -> Tensor:
     return found
 
 
-@pytest.mark.parametrize("name", ["gin", "gcn", "graph-gps"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *[Neighbours(way=way) for way in ("gcn", "gin", "gated")],
+        MixerSpec.parse("attention"),
+        Beside(mixers=(Neighbours(way="gated"), MixerSpec.parse("attention"))),
+    ],
+    ids=["gcn", "gin", "gated", "attention", "beside"],
+)
+@torch.no_grad()
+def test_what_sees_no_order_moves_with_its_nodes(spec: MixerSpec) -> None:
+    torch.manual_seed(0)
+    mixer, x, [graph] = spec.build(16).eval(), torch.randn(1, 9, 16), draw_graphs(1, 9)
+    found = []
+    for order in (list(range(9)), Random(3).sample(range(9), 9)):
+        edges = Edges.join([torch.from_numpy(graph.arrange(order).edges)], 9)
+        place = torch.tensor(order).argsort()
+        found.append(mixer(x[:, order], View.of(x, edges=edges))[:, place])
+    torch.testing.assert_close(found[1], found[0], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gin", "gcn", "graph-gps", "deep-sets"])
 def test_a_model_without_an_order_does_not_know_the_names_of_nodes(name: str) -> None:
     torch.manual_seed(0)
     model, graphs = preset(name, width=16, depth=2).build().eval(), draw_graphs()

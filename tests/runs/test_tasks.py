@@ -232,6 +232,7 @@ def test_a_result_can_be_recorded(runs: dict[str, Path], name: str, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     assert name.capitalize() in page.read_text()
     assert "(run) |" in page.read_text()  # two runs of one preset are two rows
+    assert (", by size\n| model |" in page.read_text()) == any("by_size" in measure for measure in MEASURES[name])
     if name == "images":
         done = regard("eval", str(runs[name]), "--split", "validation", "--record", str(page))
         assert done.returncode == 0, done.stderr

@@ -1,5 +1,5 @@
-"""What takes minutes: parity and gates by networks that think for several steps, sorting by one that repeats a block,
-and questions that a programmer answers, at a small size.
+"""What takes minutes: parity, gates, sums and sorting by networks that think for several steps, sorting by one that
+repeats a block, and questions that a programmer answers, at a small size.
 """
 
 from __future__ import annotations
@@ -49,6 +49,23 @@ def test_an_lstm_that_thinks_longer_follows_logic_gates(tmp_path: Path) -> None:
     train = {"steps": 1000, "optimizer": {"kind": "adam", "rate": 0.005, "betas": [0.9, 0.99]}}
     found = reckon(tmp_path, corpus, {"kind": "act-lstm"}, train, rows=32)
     assert found["accuracy"] > 0.9, found  # by chance, half of the bits
+
+
+@pytest.mark.parametrize(
+    ("corpus", "steps", "least"),
+    [
+        ({"kind": "sorting", "sizes": [2, 4]}, 1000, 0.85),
+        ({"kind": "addition", "sizes": [1, 2], "numbers": 2}, 1500, 0.8),
+    ],
+    ids=["sorting", "addition"],
+)
+def test_an_lstm_that_thinks_longer_sorts_and_adds(
+    tmp_path: Path, corpus: dict[str, Any], steps: int, least: float
+) -> None:
+    model = {"kind": "act-lstm", "halt": {"kind": "adaptive", "cost": 0.01, "limit": 6}}
+    train = {"steps": steps, "optimizer": {"kind": "adam", "rate": 0.005, "betas": [0.9, 0.99]}}
+    found = reckon(tmp_path, corpus, model, train, rows=64)
+    assert found["exact"] > least, found
 
 
 @pytest.mark.parametrize(

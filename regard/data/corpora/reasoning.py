@@ -184,6 +184,10 @@ class Logic(ReasoningSpec):
     longest: Size = 10
     """There are at most this many vectors."""
 
+    def count_problems(self, size: int) -> float:
+        chains = len(TABLES) ** size  # each with two bits before the first vector, and one before each later one
+        return sum((4 * chains) * (2 * chains) ** (time - 1) for time in range(1, self.longest + 1))
+
     def draw(self, random: Random, size: int) -> Solved:
         return logic(random, size, self.gates, self.longest)
 
@@ -195,6 +199,9 @@ class Addition(ReasoningSpec):
     sizes: tuple[Size, Size] = (1, 5)
     numbers: Size = 5
     """There are at most this many numbers."""
+
+    def count_problems(self, size: int) -> float:
+        return sum(10 ** (size * count) for count in range(2, self.numbers + 1))
 
     def draw(self, random: Random, size: int) -> Solved:
         longest = max(self.sizes[1], (self.test_sizes or self.sizes)[1])
