@@ -51,7 +51,8 @@ class BatchSpec(Spec):
     longest: Size = 256
     """A sentence with more tokens than this is left out and counted."""
     buckets: Size = 8
-    """This many batches are sorted by length together; more of them mean less padding and less chance."""
+    """This many batches are sorted by length together; more of them mean less padding and less chance. Graphs aren't
+    sorted: they are packed, and share a batch whatever their sizes."""
 
     @property
     def budgeted(self) -> bool:
