@@ -1558,6 +1558,60 @@ INLINED void norm_row(const float* x, int64_t width, bool centres, const Call& c
     for (int64_t i = 0; i < width; ++i) y[i] += call.bias[i];
 }
 
+// The same while a model learns: `kept`, (rows, 2), is each row's mean and what it was multiplied by.
+INLINED void norm_rows(const float* x, const float* gain, const float* bias, int64_t rows, int64_t width, float eps,
+                       bool centres, float* y, float* kept) {
+  for (int64_t row = 0; row < rows; ++row, x += width, y += width) {
+    float sum = 0.0f, squares = 0.0f;
+    if (centres)
+#pragma omp simd reduction(+ : sum)
+      for (int64_t i = 0; i < width; ++i) sum += x[i];
+    const float mean = sum / static_cast<float>(width);
+#pragma omp simd reduction(+ : squares)
+    for (int64_t i = 0; i < width; ++i) squares = __builtin_fmaf(x[i] - mean, x[i] - mean, squares);
+    const float share = 1.0f / std::sqrt(squares / static_cast<float>(width) + eps);
+    if (bias)
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) y[i] = __builtin_fmaf((x[i] - mean) * share, gain[i], bias[i]);
+    else
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) y[i] = (x[i] - mean) * share * gain[i];
+    kept[2 * row] = mean;
+    kept[2 * row + 1] = share;
+  }
+}
+
+// grad_gain and grad_bias are added to.
+INLINED void norm_rows_back(const float* x, const float* gain, const float* slope, const float* kept, int64_t rows,
+                            int64_t width, bool centres, float* grad_x, float* grad_gain, float* grad_bias) {
+  for (int64_t row = 0; row < rows; ++row, x += width, slope += width, grad_x += width) {
+    const float mean = kept[2 * row], share = kept[2 * row + 1];
+    float level = 0.0f, lean = 0.0f;
+#pragma omp simd reduction(+ : level, lean)
+    for (int64_t i = 0; i < width; ++i) {
+      const float scaled = (x[i] - mean) * share, weighed = slope[i] * gain[i];
+      level += weighed;
+      lean = __builtin_fmaf(weighed, scaled, lean);
+      grad_gain[i] = __builtin_fmaf(slope[i], scaled, grad_gain[i]);
+      grad_bias[i] += slope[i];
+    }
+    level = centres ? level / static_cast<float>(width) : 0.0f;
+    lean /= static_cast<float>(width);
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i)
+      grad_x[i] = share * (slope[i] * gain[i] - level - (x[i] - mean) * share * lean);
+  }
+}
+
+IN_BOTH(norm_rows,
+        (const float* x, const float* gain, const float* bias, int64_t rows, int64_t width, float eps, bool centres,
+         float* y, float* kept),
+        (x, gain, bias, rows, width, eps, centres, y, kept))
+IN_BOTH(norm_rows_back,
+        (const float* x, const float* gain, const float* slope, const float* kept, int64_t rows, int64_t width,
+         bool centres, float* grad_x, float* grad_gain, float* grad_bias),
+        (x, gain, slope, kept, rows, width, centres, grad_x, grad_gain, grad_bias))
+
 // Turn pairs of channels of each head, i and i + size / 2, by angles whose cosines stand before their sines.
 INLINED void turn_row(const float* angles, int64_t width, int64_t size, float* x) {
   const int64_t half = size / 2;
@@ -1956,6 +2010,31 @@ void regard_gate_back(const float* y, const float* u, const float* skip, const f
     (level == WITH_VNNI ? pass_gate_back_avx512 : pass_gate_back_avx2)(
         y + at, u + at, skip, gate + first * step, step, slope + at, count, inner, grad_y + at, grad_u + at,
         grad_gate + at, grad_skip + part * inner);
+  }
+}
+
+// Each row less its mean (or not), divided by its deviation, times a gain, plus a bias (or none). kept: (rows, 2).
+void regard_norm(const float* x, const float* gain, const float* bias, int64_t rows, int64_t width, float eps,
+                 int centres, float* y, float* kept, int level) {
+  const int64_t some = 16, pieces = (rows + some - 1) / some;
+#pragma omp parallel for schedule(static) if (rows * width > ALONE / 8)
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    const int64_t first = piece * some, count = rows - first < some ? rows - first : some, at = first * width;
+    (level == WITH_VNNI ? norm_rows_avx512 : norm_rows_avx2)(x + at, gain, bias, count, width, eps, centres, y + at,
+                                                             kept + 2 * first);
+  }
+}
+
+// The way back. grads: (parts, 2, width), those of gain and bias, to be added up, zeros at first.
+void regard_norm_back(const float* x, const float* gain, const float* slope, const float* kept, int64_t rows,
+                      int64_t width, int64_t parts, int centres, float* grad_x, float* grads, int level) {
+#pragma omp parallel for schedule(static) if (rows * width > ALONE / 8)
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t first = begin_tile(rows, parts, part), count = begin_tile(rows, parts, part + 1) - first;
+    const int64_t at = first * width;
+    float* const to = grads + part * 2 * width;
+    (level == WITH_VNNI ? norm_rows_back_avx512 : norm_rows_back_avx2)(
+        x + at, gain, slope + at, kept + 2 * first, count, width, centres, grad_x + at, to, to + width);
   }
 }
 
