@@ -54,13 +54,14 @@ class Padding:
         found = cls([sum(row) for row in documents], time)
         if not all(found.lengths):
             raise InputError(f"row {found.lengths.index(0)} packs documents without a token", "leave the row out")
-        owners, starts = list[list[int]](), list[int]()
+        owners, starts = torch.zeros(len(documents), found.time, dtype=torch.long), list[int]()
         for number, row in enumerate(documents):
-            ends = list(accumulate(row))
-            starts += [number * found.time + end - size for end, size in zip(ends, row, strict=True) if size]
-            own = [owner for owner, size in enumerate(row) for _ in range(size)]
-            owners.append(own + own[-1:] * (found.time - len(own)))  # a pad counts to the last document of its row
-        found.documents, found.starts = torch.tensor(owners), torch.tensor(starts)
+            begins = list(accumulate(row[:-1], initial=0))
+            starts += [number * found.time + begin for begin, size in zip(begins, row, strict=True) if size]
+            if len(row) > 1:
+                own = torch.repeat_interleave(torch.tensor(row))  # the number of each, as often as it has tokens
+                owners[number, : len(own)], owners[number, len(own) :] = own, own[-1]  # pads count to the last of them
+        found.documents, found.starts = owners, torch.tensor(starts)
         found.sizes = tuple(size for row in documents for size in row if size)
         found.several, found.deepest = len(starts) > len(owners), max(found.sizes)
         return found

@@ -87,7 +87,11 @@ class Tape:
         if type(norm).forward is not nn.LayerNorm.forward:
             return self.write(norm, x)
         assert isinstance(norm, nn.LayerNorm)
-        return self._norm(CENTRE, norm.weight, norm.bias, norm.eps, x)
+        return self.centre(norm.weight, norm.bias, norm.eps, x)
+
+    def centre(self, gain: Tensor | None, bias: Tensor | None, eps: float, x: int) -> int:
+        """A register less its mean, divided by its deviation, times a gain, plus a bias."""
+        return self._norm(CENTRE, gain, bias, eps, x)
 
     def divide_by_root(self, gain: Tensor | None, eps: float | None, x: int) -> int:
         """A register divided by the root of its mean square, times a gain."""

@@ -178,9 +178,13 @@ class Column:
 
     def part(self, n: int, first: int, last: int | None) -> list[Any]:
         """Some of a sample's numbers."""
-        begin, end = self.bounds(n, n + 1)
-        found: list[Any] = self._items(begin + first, end if last is None else min(end, begin + last)).tolist()
+        found: list[Any] = self.cut(n, first, last).tolist()
         return found
+
+    def cut(self, n: int, first: int, last: int | None) -> NDArray[Any]:
+        """Some of a sample's numbers, as an array."""
+        begin, end = self.bounds(n, n + 1)
+        return self._items(begin + first, end if last is None else min(end, begin + last))
 
     def read_items(self, begin: int, end: int) -> NDArray[Any]:
         """What is counted from one place of the whole file to another, whichever samples it belongs to."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 BUSY, QUIET = 0.3, 0.15  # cores that others use: from the first on they are given way, below the second no more
+LEAST = 1.5  # cores that must be left for a second thread of our kernels to be worth its while
 SECONDS = 1.0  # between two looks at the others
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 
@@ -125,8 +126,9 @@ def give_way() -> Iterator[None]:
 
     OpenMP's waiting threads spin. Alone that is fastest; beside a busy process they burn the time that the thread which
     they wait for would need. GNU's OpenMP stops spinning at once where it has more threads than there are cores
-    (GOMP_SPINCOUNT in its manual). So while others compute, a second team of threads is kept that does nothing. Fewer
-    threads would help as well, but they add up in another order: a run that goes on would not be the same to the bit.
+    (GOMP_SPINCOUNT in its manual). So while others compute, a second team of threads is kept that does nothing. Where
+    they leave about one core, our own kernels take one thread: to wait for a second one costs more than it brings. With
+    fewer threads torch's operations add up in another order, and a run that goes on would not be the same to the bit.
     """
     if not sys.platform.startswith("linux"):  # nobody counts there, and OpenMP is another
         yield
@@ -147,6 +149,8 @@ def give_way() -> Iterator[None]:
 def _watch(ended: threading.Event) -> None:
     import torch
 
+    from regard.kernels.library import crowd
+
     load, spare = Load(), None
     while not ended.wait(SECONDS):
         cores = load.look()
@@ -157,8 +161,10 @@ def _watch(ended: threading.Event) -> None:
         elif spare is not None and cores < QUIET:
             spare.dismiss()
             spare = None
+        crowd(spare is not None and torch.get_num_threads() - cores < LEAST)
     if spare is not None:
         spare.dismiss()
+        crowd(False)
 
 
 class Spare:

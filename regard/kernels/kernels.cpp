@@ -25,6 +25,10 @@ constexpr int64_t QUAD = 4;         // inputs that one instruction multiplies an
 constexpr int64_t CHUNK = 48;       // rows that stay near while a panel is read
 constexpr int64_t ALONE = 1 << 18;  // products below which a second thread costs more than it brings
 
+// Set while other processes leave one core to this one: what a thread computes never depends on how many there are.
+volatile bool crowded = false;
+bool shares(int64_t work) { return !crowded && work > ALONE; }
+
 enum Level { NONE = 0, WITH_AVX2 = 1, WITH_VNNI = 2 };
 
 Level find_level() {
@@ -219,7 +223,7 @@ void round_rows(const float* x, int64_t rows, int64_t inputs, int levels, int le
   uint8_t* const whole = to.numbers.data();
   float* const sizes = to.sizes.data();
   const int64_t stride = to.stride;
-#pragma omp parallel for schedule(static) if (rows * inputs * 8 > ALONE)
+#pragma omp parallel for schedule(static) if (shares(rows * inputs * 8))
   for (int64_t row = 0; row < rows; ++row) {
     std::memset(whole + row * stride + inputs, 0, stride - inputs);
     sizes[row] = (level == WITH_VNNI ? quantise_avx512 : quantise_avx2)(x + row * inputs, inputs, whole + row * stride, how);
@@ -238,7 +242,7 @@ void multiply_rounded(const Rounded& from, int64_t rows, const Bytes& w, int64_t
   const Tile* tiles = level == WITH_VNNI ? TILES_AVX512 : TILES_AVX2;
   const int64_t most = level == WITH_VNNI ? 6 : 2, stride = from.stride;
   const int64_t panels = round_up(outputs, PANEL) / PANEL, chunks = (rows + CHUNK - 1) / CHUNK;
-#pragma omp parallel for schedule(static) if (rows * stride * outputs > ALONE)
+#pragma omp parallel for schedule(static) if (shares(rows * stride * outputs))
   for (int64_t work = 0; work < panels * chunks; ++work) {
     const int64_t number = work % panels, first = work / panels * CHUNK;
     const int64_t last = first + CHUNK < rows ? first + CHUNK : rows, begin = number * PANEL;
@@ -365,7 +369,7 @@ void multiply_dots(const float* x, int64_t rows, int64_t inputs, const float* w,
   const Dot* dots = level == WITH_VNNI ? DOTS_AVX512 : DOTS_AVX2;
   const int64_t tall = level == WITH_VNNI ? TALL : 2;
   const int64_t tiles = (rows + tall - 1) / tall, fours = (outputs + 3) / 4;
-#pragma omp parallel for schedule(static) if (rows * inputs * outputs > ALONE)
+#pragma omp parallel for schedule(static) if (shares(rows * inputs * outputs))
   for (int64_t four = 0; four < fours; ++four) {
     const int64_t o = four * 4, left = outputs - o < 4 ? outputs - o : 4;
     for (int64_t k = 0; k < inputs; k += DEEP) {
@@ -477,7 +481,7 @@ AVX512 void pack_panel(Matrix w, int64_t inputs, int64_t outputs, float* to) {
 void multiply_panels(const float* x, int64_t rows, int64_t inputs, const float* w, const float* bias, int64_t outputs,
                      float* y) {
   const int64_t tiles = (rows + TALL - 1) / TALL, panels = (outputs + PANEL - 1) / PANEL;
-#pragma omp parallel if (rows * inputs * outputs > ALONE)
+#pragma omp parallel if (shares(rows * inputs * outputs))
   {
     static thread_local std::vector<float> near;
     near.resize(NEAR * PANEL);
@@ -524,7 +528,7 @@ void multiply_many(Matrix x, Matrix w, const float* bias, bool adds, int64_t row
   float* const packed = room.data();
   const int64_t strips = (rows + STRIP - 1) / STRIP;
   const bool turned = x.column != 1;
-#pragma omp parallel if (rows * inputs * outputs > ALONE)
+#pragma omp parallel if (shares(rows * inputs * outputs))
   {
     std::vector<float> near(turned ? STRIP * LYING : 0);
     for (int64_t left = 0; left < outputs; left += WIDE)
@@ -563,7 +567,7 @@ void multiply_many(Matrix x, Matrix w, const float* bias, bool adds, int64_t row
 // The sum of all rows, one after the other.
 void add_rows(Matrix x, int64_t rows, int64_t columns, float* y) {
   const int64_t pieces = (columns + PANEL - 1) / PANEL;
-#pragma omp parallel for schedule(static) if (rows * columns > ALONE / 8)
+#pragma omp parallel for schedule(static) if (shares(8 * rows * columns))
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const int64_t first = piece * PANEL, wide = columns - first < PANEL ? columns - first : PANEL;
     float sums[PANEL] = {};
@@ -1558,6 +1562,60 @@ INLINED void norm_row(const float* x, int64_t width, bool centres, const Call& c
     for (int64_t i = 0; i < width; ++i) y[i] += call.bias[i];
 }
 
+// The same while a model learns: `kept`, (rows, 2), is each row's mean and what it was multiplied by.
+INLINED void norm_rows(const float* x, const float* gain, const float* bias, int64_t rows, int64_t width, float eps,
+                       bool centres, float* y, float* kept) {
+  for (int64_t row = 0; row < rows; ++row, x += width, y += width) {
+    float sum = 0.0f, squares = 0.0f;
+    if (centres)
+#pragma omp simd reduction(+ : sum)
+      for (int64_t i = 0; i < width; ++i) sum += x[i];
+    const float mean = sum / static_cast<float>(width);
+#pragma omp simd reduction(+ : squares)
+    for (int64_t i = 0; i < width; ++i) squares = __builtin_fmaf(x[i] - mean, x[i] - mean, squares);
+    const float share = 1.0f / std::sqrt(squares / static_cast<float>(width) + eps);
+    if (bias)
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) y[i] = __builtin_fmaf((x[i] - mean) * share, gain[i], bias[i]);
+    else
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) y[i] = (x[i] - mean) * share * gain[i];
+    kept[2 * row] = mean;
+    kept[2 * row + 1] = share;
+  }
+}
+
+// grad_gain and grad_bias are added to.
+INLINED void norm_rows_back(const float* x, const float* gain, const float* slope, const float* kept, int64_t rows,
+                            int64_t width, bool centres, float* grad_x, float* grad_gain, float* grad_bias) {
+  for (int64_t row = 0; row < rows; ++row, x += width, slope += width, grad_x += width) {
+    const float mean = kept[2 * row], share = kept[2 * row + 1];
+    float level = 0.0f, lean = 0.0f;
+#pragma omp simd reduction(+ : level, lean)
+    for (int64_t i = 0; i < width; ++i) {
+      const float scaled = (x[i] - mean) * share, weighed = slope[i] * gain[i];
+      level += weighed;
+      lean = __builtin_fmaf(weighed, scaled, lean);
+      grad_gain[i] = __builtin_fmaf(slope[i], scaled, grad_gain[i]);
+      grad_bias[i] += slope[i];
+    }
+    level = centres ? level / static_cast<float>(width) : 0.0f;
+    lean /= static_cast<float>(width);
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i)
+      grad_x[i] = share * (slope[i] * gain[i] - level - (x[i] - mean) * share * lean);
+  }
+}
+
+IN_BOTH(norm_rows,
+        (const float* x, const float* gain, const float* bias, int64_t rows, int64_t width, float eps, bool centres,
+         float* y, float* kept),
+        (x, gain, bias, rows, width, eps, centres, y, kept))
+IN_BOTH(norm_rows_back,
+        (const float* x, const float* gain, const float* slope, const float* kept, int64_t rows, int64_t width,
+         bool centres, float* grad_x, float* grad_gain, float* grad_bias),
+        (x, gain, slope, kept, rows, width, centres, grad_x, grad_gain, grad_bias))
+
 // Turn pairs of channels of each head, i and i + size / 2, by angles whose cosines stand before their sines.
 INLINED void turn_row(const float* angles, int64_t width, int64_t size, float* x) {
   const int64_t half = size / 2;
@@ -1616,7 +1674,7 @@ Heads name_heads(const float* query, const float* key, const float* value, const
 
 void look_at(const Heads& all, int level) {
   const int64_t work = all.rows * all.heads;
-#pragma omp parallel if (work * all.queries * all.keys * all.size > ALONE)
+#pragma omp parallel if (shares(work * all.queries * all.keys * all.size))
   {
     static thread_local std::vector<float> scores;
     if (static_cast<int64_t>(scores.size()) < all.keys + 16) scores.resize(all.keys + 16);
@@ -1708,6 +1766,9 @@ extern "C" {
 // 2: AVX-512 with VNNI; 1: AVX2; 0: neither, and nothing else here may be called.
 int regard_level() { return find_level(); }
 
+// Whether one thread does all from now on.
+void regard_crowd(int alone) { crowded = alone != 0; }
+
 // The bytes that packed weights take.
 int64_t regard_packed_bytes(int64_t outputs, int64_t inputs) {
   return round_up(outputs, PANEL) * round_up(inputs, QUAD);
@@ -1777,7 +1838,7 @@ void regard_attend(const float* query, const float* key, const float* value, con
                    float* logs, const int64_t* sizes, const int64_t* steps, float scale, int causal) {
   const Heads all = name_heads(query, key, value, allowed, nullptr, out, sizes, steps, scale);
   const int64_t work = all.rows * all.heads, room = (all.size + ASKING) * round_up(all.keys, 16);
-#pragma omp parallel if (work * all.queries * all.keys * all.size > ALONE)
+#pragma omp parallel if (shares(work * all.queries * all.keys * all.size))
   {
     static thread_local std::vector<float> near;
     if (static_cast<int64_t>(near.size()) < room) near.resize(room);
@@ -1794,7 +1855,7 @@ void regard_attend_back(const float* query, const float* key, const float* value
   const Heads all = name_heads(query, key, value, allowed, nullptr, const_cast<float*>(out), sizes, steps, scale);
   const Slopes to{slope, steps[13], steps[14], steps[15], grad_query, grad_key, grad_value};
   const int64_t work = all.rows * all.groups, room = 2 * (all.size + ASKING) * round_up(all.keys, 16);
-#pragma omp parallel if (all.rows * all.heads * all.queries * all.keys * all.size > ALONE)
+#pragma omp parallel if (shares(all.rows * all.heads * all.queries * all.keys * all.size))
   {
     static thread_local std::vector<float> near;
     if (static_cast<int64_t>(near.size()) < room) near.resize(room);
@@ -1807,7 +1868,7 @@ void regard_attend_back(const float* query, const float* key, const float* value
 // y = f(x), or slope · f'(x) where a slope is given; `what`: which activation.
 void regard_bend(const float* x, const float* slope, int64_t count, int64_t what, float* y, int level) {
   const int64_t piece = 4096, pieces = (count + piece - 1) / piece;
-#pragma omp parallel for schedule(static) if (pieces > 1)
+#pragma omp parallel for schedule(static) if (shares(32 * count))
   for (int64_t each = 0; each < pieces; ++each) {
     const int64_t first = each * piece, some = count - first < piece ? count - first : piece;
     (level == WITH_VNNI ? bend_avx512 : bend_avx2)(x + first, slope ? slope + first : nullptr, some, what, y + first);
@@ -1850,7 +1911,7 @@ void regard_play(const Call* calls, int64_t count, const Remembered* states, con
                     registers + offsets[call->value] * rows, to, rows, level);
         break;
       default:
-#pragma omp parallel for schedule(static) if (rows * call->inputs * 16 > ALONE)
+#pragma omp parallel for schedule(static) if (shares(rows * call->inputs * 16))
         for (int64_t row = 0; row < rows; ++row)
           (level == WITH_VNNI ? work_avx512 : work_avx2)(
               *call, from + row * (call->kind == TURN ? call->what : call->inputs), to + row * call->inputs);
@@ -1861,7 +1922,7 @@ void regard_play(const Call* calls, int64_t count, const Remembered* states, con
 
 // log Σ e^x of each row; `step`: from one row to the next.
 void regard_totals(const float* x, int64_t rows, int64_t words, int64_t step, float* out, int level) {
-#pragma omp parallel for schedule(static) if (rows * words * 8 > ALONE)
+#pragma omp parallel for schedule(static) if (shares(rows * words * 8))
   for (int64_t row = 0; row < rows; ++row)
     out[row] = (level == WITH_VNNI ? total_avx512 : total_avx2)(x + row * step, words);
 }
@@ -1873,7 +1934,7 @@ void regard_scan(const float* u, const float* delta, const float* B, const float
                  float* state, float* borders, const int64_t* sizes, int level) {
   const int64_t rows = sizes[0], time = sizes[1], inner = sizes[2], states = sizes[3], parts = sizes[4];
   const int64_t kept = (time + SPAN - 1) / SPAN * states * inner;
-#pragma omp parallel for schedule(static) if (rows * time * inner * states > ALONE)
+#pragma omp parallel for schedule(static) if (shares(rows * time * inner * states))
   for (int64_t work = 0; work < rows * parts; ++work) {
     const int64_t row = work / parts, part = work % parts;
     const Sequence all{time, inner, states, u + row * time * inner, delta + row * time * inner,
@@ -1891,7 +1952,7 @@ void regard_scan_back(const float* u, const float* delta, const float* B, const 
                       float* grad_C, float* grad_A, float* carried, const int64_t* sizes, int level) {
   const int64_t rows = sizes[0], time = sizes[1], inner = sizes[2], states = sizes[3], parts = sizes[4];
   const int64_t kept = (time + SPAN - 1) / SPAN * states * inner;
-#pragma omp parallel for schedule(static) if (rows * time * inner * states > ALONE)
+#pragma omp parallel for schedule(static) if (shares(rows * time * inner * states))
   for (int64_t work = 0; work < rows * parts; ++work) {
     const int64_t row = work / parts, part = work % parts, at = row * time * inner;
     const Sequence all{time, inner, states, u + at, delta + at, B + row * sizes[5], C + row * sizes[7],
@@ -1909,7 +1970,7 @@ void regard_scan_back(const float* u, const float* delta, const float* B, const 
 void regard_convolve(const float* x, const float* tail, const float* weight, const float* bias, float* y, const int64_t* sizes, int level) {
   const int64_t rows = sizes[0], time = sizes[1], inner = sizes[2], taps = sizes[3];
   const int64_t pieces = (inner + ABREAST - 1) / ABREAST;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (shares(ALONE + 1))
   for (int64_t each = 0; each < rows * pieces; ++each) {
     const int64_t row = each / pieces, first = each % pieces * ABREAST;
     const Taps all{time, inner, taps, x + row * time * inner, tail + row * (taps - 1) * inner, weight, bias};
@@ -1923,7 +1984,7 @@ void regard_convolve_back(const float* x, const float* tail, const float* weight
                           float* grad_x, float* grad_tail, float* grad_weight, const int64_t* sizes, int level) {
   const int64_t rows = sizes[0], time = sizes[1], inner = sizes[2], taps = sizes[3];
   const int64_t pieces = (inner + ABREAST - 1) / ABREAST, wide = time * inner, before = (taps - 1) * inner;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (shares(ALONE + 1))
   for (int64_t each = 0; each < rows * pieces; ++each) {
     const int64_t row = each / pieces, first = each % pieces * ABREAST;
     const Taps all{time, inner, taps, x + row * wide, tail + row * before, weight, bias};
@@ -1937,7 +1998,7 @@ void regard_convolve_back(const float* x, const float* tail, const float* weight
 void regard_gate(const float* y, const float* u, const float* skip, const float* gate, int64_t step, int64_t rows,
                  int64_t inner, float* out, int level) {
   const int64_t some = 16, pieces = (rows + some - 1) / some;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (shares(ALONE + 1))
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const int64_t first = piece * some, count = rows - first < some ? rows - first : some, at = first * inner;
     (level == WITH_VNNI ? pass_gate_avx512 : pass_gate_avx2)(y + at, u + at, skip, gate + first * step, step, count,
@@ -1949,7 +2010,7 @@ void regard_gate(const float* y, const float* u, const float* skip, const float*
 void regard_gate_back(const float* y, const float* u, const float* skip, const float* gate, int64_t step,
                       const float* slope, int64_t rows, int64_t inner, int64_t parts, float* grad_y, float* grad_u,
                       float* grad_gate, float* grad_skip, int level) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (shares(ALONE + 1))
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t first = begin_tile(rows, parts, part), count = begin_tile(rows, parts, part + 1) - first;
     const int64_t at = first * inner;
@@ -1959,13 +2020,38 @@ void regard_gate_back(const float* y, const float* u, const float* skip, const f
   }
 }
 
+// Each row less its mean (or not), divided by its deviation, times a gain, plus a bias (or none). kept: (rows, 2).
+void regard_norm(const float* x, const float* gain, const float* bias, int64_t rows, int64_t width, float eps,
+                 int centres, float* y, float* kept, int level) {
+  const int64_t some = 16, pieces = (rows + some - 1) / some;
+#pragma omp parallel for schedule(static) if (shares(8 * rows * width))
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    const int64_t first = piece * some, count = rows - first < some ? rows - first : some, at = first * width;
+    (level == WITH_VNNI ? norm_rows_avx512 : norm_rows_avx2)(x + at, gain, bias, count, width, eps, centres, y + at,
+                                                             kept + 2 * first);
+  }
+}
+
+// The way back. grads: (parts, 2, width), those of gain and bias, to be added up, zeros at first.
+void regard_norm_back(const float* x, const float* gain, const float* slope, const float* kept, int64_t rows,
+                      int64_t width, int64_t parts, int centres, float* grad_x, float* grads, int level) {
+#pragma omp parallel for schedule(static) if (shares(8 * rows * width))
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t first = begin_tile(rows, parts, part), count = begin_tile(rows, parts, part + 1) - first;
+    const int64_t at = first * width;
+    float* const to = grads + part * 2 * width;
+    (level == WITH_VNNI ? norm_rows_back_avx512 : norm_rows_back_avx2)(
+        x + at, gain, slope + at, kept + 2 * first, count, width, centres, grad_x + at, to, to + width);
+  }
+}
+
 // What comes to each node along its edges; `sizes`: nodes, width, parts. out: (nodes, width).
 void regard_hear(const float* x, const float* kinds, const float* weights, const int64_t* starts,
                  const int64_t* others, const int64_t* ids, const int64_t* sorts, float* out, const int64_t* sizes,
                  int level) {
   const int64_t nodes = sizes[0], width = sizes[1], parts = sizes[2];
   const Edges all{nodes, width, x, kinds, weights, starts, others, ids, sorts};
-#pragma omp parallel for schedule(static) if ((starts[nodes] + nodes) * width > ALONE)
+#pragma omp parallel for schedule(static) if (shares((starts[nodes] + nodes) * width))
   for (int64_t part = 0; part < parts; ++part)
     (level == WITH_VNNI ? hear_avx512 : hear_avx2)(all, begin_tile(nodes, parts, part),
                                                   begin_tile(nodes, parts, part + 1), out);
@@ -1978,7 +2064,7 @@ void regard_hear_back(const float* x, const float* kinds, const float* weights, 
                       float* grad_x, float* grad_kinds, const int64_t* sizes, int level) {
   const int64_t nodes = sizes[0], width = sizes[1], parts = sizes[2];
   const Edges all{nodes, width, x, kinds, weights, starts, others, ids, sorts};
-#pragma omp parallel for schedule(static) if ((starts[nodes] + nodes) * width > ALONE)
+#pragma omp parallel for schedule(static) if (shares((starts[nodes] + nodes) * width))
   for (int64_t part = 0; part < parts; ++part)
     (level == WITH_VNNI ? tell_avx512 : tell_avx2)(all, begin_tile(nodes, parts, part),
                                                   begin_tile(nodes, parts, part + 1), grad, grad_x,
@@ -1996,7 +2082,7 @@ void regard_best(const float* x, const float* sums, const int64_t* barred, float
   const int64_t rows = groups * fan;
   std::vector<float> scores(rows * wanted);
   std::vector<int64_t> places(rows * wanted), held(rows);
-#pragma omp parallel for schedule(static) if (rows * words * 8 > ALONE)
+#pragma omp parallel for schedule(static) if (shares(rows * words * 8))
   for (int64_t row = 0; row < rows; ++row) {
     Best best{scores.data() + row * wanted, places.data() + row * wanted, wanted, 0, barred, sizes[5]};
     (level == WITH_VNNI ? find_avx512 : find_avx2)(x + row * step, words, best);

@@ -33,6 +33,7 @@ LEVELS = {1: "AVX2", 2: "AVX-512 with VNNI"}
 # what each function takes, in order
 TAKES: dict[str, tuple[type, ...]] = {
     "regard_level": (),
+    "regard_crowd": (c_int,),
     "regard_packed_bytes": (c_int64, c_int64),
     "regard_pack": (c_void_p, c_int64, c_int64, c_void_p, c_void_p),
     "regard_multiply": (
@@ -53,6 +54,8 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_convolve_back": (*(c_void_p,) * 9, c_int),
     "regard_gate": (*(c_void_p,) * 4, *(c_int64,) * 3, c_void_p, c_int),
     "regard_gate_back": (*(c_void_p,) * 4, c_int64, c_void_p, *(c_int64,) * 3, *(c_void_p,) * 4, c_int),
+    "regard_norm": (*(c_void_p,) * 3, c_int64, c_int64, c_float, c_int, c_void_p, c_void_p, c_int),
+    "regard_norm_back": (*(c_void_p,) * 4, *(c_int64,) * 3, c_int, c_void_p, c_void_p, c_int),
     "regard_hear": (*(c_void_p,) * 9, c_int),
     "regard_hear_back": (*(c_void_p,) * 11, c_int),
     "regard_best": (*(c_void_p,) * 6, c_int),
@@ -102,6 +105,13 @@ def load() -> Library | None:
     """The kernels, where they can be had."""
     found = find_library()
     return found if isinstance(found, Library) else None
+
+
+def crowd(alone: bool) -> None:
+    """Let one thread do all that our kernels do, or several again; the numbers stay the same."""
+    library = load() if load.cache_info().currsize else None  # nothing is built for the sake of this
+    if library is not None:
+        library.functions.regard_crowd(alone)
 
 
 def ready() -> Library | None:

@@ -15,11 +15,13 @@ import math
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from random import Random
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.core.factors import Factors
@@ -182,12 +184,14 @@ class LanguageTask(Task[LanguageBatch]):
     def make_batch(self, rows: list[list[Span]], chance: Random) -> LanguageBatch:
         return make_rows(rows, self._sequence, self.tokenizer.pad, self.spec.carry)
 
-    def _sequence(self, piece: Span) -> list[int]:
+    def _sequence(self, piece: Span) -> NDArray[Any]:
         """The tokens of a piece and the one after them; a document begins and ends with tokens that say so."""
         tokenizer, before = self.tokenizer, 1 if piece.first == 0 else 0
-        inside = self.columns["text"].part(piece.document, max(0, piece.first - 1), piece.last)
-        found = [tokenizer.begin] * before + inside
-        return [*found, tokenizer.end] if len(found) == piece.last - piece.first else found
+        inside = self.columns["text"].cut(piece.document, max(0, piece.first - 1), piece.last)
+        after = 1 if len(inside) + before == piece.last - piece.first else 0
+        if not before and not after:
+            return inside
+        return np.pad(inside, (before, after), constant_values=(tokenizer.begin, tokenizer.end))
 
     def size(self, batch: LanguageBatch) -> int:
         return batch.size
@@ -253,16 +257,17 @@ def chunks(pieces: Sequence[Span], context: int) -> Iterator[Span]:
 
 def make_rows(rows: Sequence[Sequence[Span]], sequence: Any, pad: int, carry: bool) -> LanguageBatch:
     """A batch from the pieces of its rows."""
-    tokens, targets, sizes = list[list[int]](), list[list[int]](), list[list[int]]()
-    for row in rows:
-        read = [sequence(piece) for piece in row]
-        tokens.append([token for part in read for token in part[:-1]])
-        targets.append([token for part in read for token in part[1:]])
-        sizes.append([len(part) - 1 for part in read])
-    padding = Padding.packed(sizes)
+    # arrays, since whoever makes batches beside a small model holds up its next step
+    read = [[sequence(piece) for piece in row] for row in rows]
+    padding = Padding.packed([[len(part) - 1 for part in row] for row in read])
+    tokens, targets = (np.full((len(rows), padding.time), pad) for _ in range(2))
+    for number, row in enumerate(read):
+        for part, end in zip(row, accumulate(len(part) - 1 for part in row), strict=True):
+            here = slice(end - len(part) + 1, end)
+            tokens[number, here], targets[number, here] = part[:-1], part[1:]
     fresh = torch.tensor([row[0].fresh for row in rows]) if carry else None
-    inputs = Inputs(padding.fill(tokens, pad), padding)
-    return LanguageBatch(inputs, padding.fill(targets, pad), fresh, sum(map(len, tokens)))
+    inputs = Inputs(torch.from_numpy(tokens), padding)
+    return LanguageBatch(inputs, torch.from_numpy(targets), fresh, sum(padding.lengths))
 
 
 def entropy(model: Model, batch: LanguageBatch, keep: Tensor | None = None) -> Tensor:

@@ -171,7 +171,8 @@ class Trainer:
         if not math.isfinite(loss) or not math.isfinite(gradient):
             raise self._divergence(loss, gradient, rate, places)
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        for weight in self.weights:
+            weight.grad = None
         costs = {**self.costs.settle(), **self.task.report()}
         self._average()
         moment.step += 1
