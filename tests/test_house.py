@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parent.parent / "regard"
 
 # what each room may import of the others; errors and config belong to everybody
 ARROWS = {
-    "host": set(),
+    "host": {"kernels"},
     "kernels": set(),
     "core": {"kernels"},
     "parts": {"core", "kernels"},
