@@ -59,21 +59,24 @@ class Lookup(nn.Embedding):
 
 def project(x: Tensor, layers: Sequence[nn.Module]) -> Sequence[Tensor]:
     """What several layers make of the same rows; together while they learn, where all are plain and nobody watches."""
-    large = x.numel() * x.shape[-1] >= SMALL  # asked first: a step of a small model is as fast as what is asked
-    if large and torch.is_grad_enabled() and not is_watched() and all(map(is_plain, layers)):
+    if torch.is_grad_enabled() and is_large(x) and not is_watched() and all(map(is_plain, layers)):
         return linears(x, [(layer.weight, layer.bias) for layer in layers])  # type: ignore[misc]
     return [layer(x) for layer in layers]
 
 
 def halve(x: Tensor, layer: nn.Module) -> Sequence[Tensor]:
     """The two halves of what a layer makes; while a plain one learns, each has memory of its own."""
-    large = x.numel() * x.shape[-1] >= SMALL
-    if large and torch.is_grad_enabled() and not is_watched() and is_plain(layer):
+    if torch.is_grad_enabled() and is_large(x) and not is_watched() and is_plain(layer):
         weights: Sequence[Tensor] = layer.weight.chunk(2)  # type: ignore[operator]
         biases = (None, None) if layer.bias is None else layer.bias.chunk(2)  # type: ignore[operator]
         return linears(x, list(zip(weights, biases, strict=True)))
     found: Tensor = layer(x)
     return found.chunk(2, -1)
+
+
+def is_large(x: Tensor) -> bool:
+    """Whether there is enough to multiply that asking further is worth while; sizes aren't known in a drawn graph."""
+    return not torch.compiler.is_compiling() and x.numel() * x.shape[-1] >= SMALL
 
 
 def is_plain(layer: nn.Module) -> bool:

@@ -71,9 +71,10 @@ class RMSNormLayer(nn.RMSNorm):
 
 def serves(x: Tensor, gain: Tensor | None, bias: Tensor | None) -> bool:
     """Whether a norm that learns has our kernel, which reads what it is given."""
-    if x.numel() < SMALL or gain is None or gain.shape != x.shape[-1:]:
+    # sizes aren't known while a graph is drawn
+    if torch.compiler.is_compiling() or x.numel() < SMALL or gain is None or gain.shape != x.shape[-1:]:
         return False
-    if not (x.requires_grad or gain.requires_grad) or torch.compiler.is_compiling():
+    if not (x.requires_grad or gain.requires_grad):
         return False
     for tensor in (x, gain, gain if bias is None else bias):
         if tensor.dtype != torch.float32 or tensor.device.type != "cpu":

@@ -25,7 +25,7 @@ def convolve(x: Tensor, tail: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
     tail: (batch, taps - 1, inner), what came before; weight: (inner, taps).
     """
-    if not 1 < weight.shape[1] <= MOST_TAPS or not serves(x, tail, weight, bias):
+    if x.shape[1] == 1 or not 1 < weight.shape[1] <= MOST_TAPS or not serves(x, tail, weight, bias):
         return silu(ShortConvolution.apply(torch.cat((tail, x), 1), weight, bias))
     found: Tensor = CompiledConvolution.apply(x.contiguous(), tail.contiguous(), weight, bias)
     return found
@@ -33,7 +33,7 @@ def convolve(x: Tensor, tail: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def pass_gate(y: Tensor, u: Tensor, skip: Tensor, gate: Tensor) -> Tensor:
     """(y + skip u) silu(gate), (batch, time, inner)."""
-    if gate.stride(2) != 1 or gate.stride(0) != gate.shape[1] * gate.stride(1) or not serves(y, u, skip, gate):
+    if y.shape[1] == 1 or gate.stride(2) != 1 or gate.stride(0) != gate.shape[1] * gate.stride(1) or not serves(y, u, skip, gate):
         return (y + skip * u) * silu(gate)
     found: Tensor = CompiledGate.apply(y.contiguous(), u.contiguous(), skip, gate)
     return found

@@ -16,10 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.factors import Factors, Scored
-from regard.core.matrix import linear, matmul
+from regard.core.matrix import matmul
 
 ROWS = 1024  # scored at once
-SMALL = 2**18  # scores of a table that is made whole
 LOG2 = math.log2(math.e)  # 2^x is cheaper than e^x
 
 
@@ -29,10 +28,6 @@ def cross_entropy(factors: Scored, targets: Tensor, smoothing: float = 0.0) -> T
         return sum_logs(factors.table().float(), targets, smoothing)
     learns = torch.is_grad_enabled()
     with torch.autocast(targets.device.type, enabled=False):  # sums over a vocabulary need all the digits
-        if len(targets) * len(factors.words) <= SMALL:  # a table that stays near is made in fewer, larger steps
-            bias = None if factors.bias is None else factors.bias.float()
-            table = linear(factors.vectors.float(), factors.words.float(), bias)
-            return F.cross_entropy(table, targets, reduction="sum", label_smoothing=smoothing)
         found: Tensor = Entropy.apply(factors.vectors, factors.words, factors.bias, targets, smoothing, learns)
     return found
 

@@ -307,6 +307,14 @@ class TestWhatDoesNotFit:
 
     def test_packed_documents_and_a_head_that_sums_up_a_row(self) -> None:
         model = preset("bert-base", width=16, heads=2, depth=1, vocabulary=9).build().eval()
+        tokens = torch.tensor([[3, 5, 7]])
+        found = model(tokens, documents=torch.tensor([[0, 0, 1]]))  # each document is answered by itself
+        alone = torch.cat((model(tokens[:, :2]), model(tokens[:, 2:])))
+        torch.testing.assert_close(found, alone)
+
+    def test_packed_documents_and_a_head_of_two_tokens(self) -> None:
+        spec = preset("bert-base", width=16, heads=2, depth=1, vocabulary=9)
+        model = spec.replace(head={"kind": "distilled", "classes": 3}).build().eval()
         with pytest.raises(InputError, match="one answer a row"):
             model(torch.zeros(1, 3, dtype=torch.long), documents=torch.tensor([[0, 0, 1]]))
 

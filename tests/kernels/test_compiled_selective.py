@@ -22,7 +22,7 @@ def compare(found: Tensor, exact: Tensor, leaves: list[Tensor], wanted: list[Ten
         torch.testing.assert_close(one.double(), other, rtol=0, atol=3e-6 * (1 + float(other.abs().max())))
 
 
-@pytest.mark.parametrize("rows, time, inner, taps", [(1, 1, 1, 2), (2, 3, 16, 4), (3, 40, 150, 4), (2, 2, 7, 8)])
+@pytest.mark.parametrize("rows, time, inner, taps", [(1, 2, 1, 2), (2, 3, 16, 4), (3, 40, 150, 4), (2, 2, 7, 8)])
 def test_convolution(level: int, rows: int, time: int, inner: int, taps: int) -> None:
     torch.manual_seed(0)
     shapes = (rows, time, inner), (rows, taps - 1, inner), (inner, taps), (inner,)
@@ -35,7 +35,7 @@ def test_convolution(level: int, rows: int, time: int, inner: int, taps: int) ->
     compare(found, exact, leaves, wanted)
 
 
-@pytest.mark.parametrize("rows, time, inner", [(1, 1, 1), (2, 5, 33), (3, 50, 64)])
+@pytest.mark.parametrize("rows, time, inner", [(1, 2, 1), (2, 5, 33), (3, 50, 64)])
 def test_gate(level: int, rows: int, time: int, inner: int) -> None:
     torch.manual_seed(0)
     both = torch.randn(rows, time, 2 * inner, requires_grad=True)

@@ -11,12 +11,6 @@ from regard.tasks import entropy
 from regard.tasks.entropy import cross_entropy, pieces
 
 
-@pytest.fixture(autouse=True, params=[0, entropy.SMALL], ids=["by pieces", "whole"])
-def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways: a table that is never made, and a small one that is."""
-    monkeypatch.setattr(entropy, "SMALL", request.param)
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("rows", [1, 7, 50])
