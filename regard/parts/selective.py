@@ -33,7 +33,8 @@ def convolve(x: Tensor, tail: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def pass_gate(y: Tensor, u: Tensor, skip: Tensor, gate: Tensor) -> Tensor:
     """(y + skip u) silu(gate), (batch, time, inner)."""
-    if y.shape[1] == 1 or gate.stride(2) != 1 or gate.stride(0) != gate.shape[1] * gate.stride(1) or not serves(y, u, skip, gate):
+    even = gate.stride(2) == 1 and gate.stride(0) == gate.shape[1] * gate.stride(1)
+    if y.shape[1] == 1 or not even or not serves(y, u, skip, gate):
         return (y + skip * u) * silu(gate)
     found: Tensor = CompiledGate.apply(y.contiguous(), u.contiguous(), skip, gate)
     return found
