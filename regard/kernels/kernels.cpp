@@ -1,6 +1,6 @@
 // What torch's own kernels leave on the table: few rows multiplied by packed weights, few queries that look at many keys
 // and the best of many words, when a model writes token by token; products and attention where MKL leaves half of a
-// processor idle; messages along edges; and Mamba's selective scan, which torch has no kernel for.
+// processor idle; messages along edges; Mamba's selective scan, which torch has no kernel for; and norms of maps.
 //
 // Plain C functions over plain arrays: no header but the compiler's, so it is built in seconds, by any C++17 compiler
 // on x86-64. Each function has a path for AVX-512 with VNNI and one for AVX2, chosen when it runs. Threads are
@@ -1707,6 +1707,171 @@ void look_around(const Call& call, const Remembered& state, const float* query, 
 // Where a part of the channels begins: parts are whole blocks of LANES.
 int64_t begin_part(int64_t inner, int64_t parts, int64_t part) { return inner / LANES * part / parts * LANES; }
 
+// ---- maps of a picture: norms of groups of channels, and what bends behind them
+//
+// Channels stand side by side, (rows, height, width, channels), in single precision or in half of it (bf16); sums are in
+// single precision. A row is one thread's.
+
+using Half = uint16_t;  // bf16: the upper half of a number in single precision
+
+INLINED float widen(float x) { return x; }
+INLINED float widen(Half x) {
+  const uint32_t bits = static_cast<uint32_t>(x) << 16;
+  float wide;
+  std::memcpy(&wide, &bits, 4);
+  return wide;
+}
+
+// To the nearest, of two equally near ones to the even one; what is no number stays so.
+INLINED void narrow(float x, float& to) { to = x; }
+INLINED void narrow(float x, Half& to) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  to = x != x ? 0x7fc0 : static_cast<Half>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+// Groups of channels of one row, each with a mean and what its numbers are multiplied by: `kept`, (groups, 2).
+struct Groups {
+  int64_t places, channels, groups;
+  const float *gain, *bias;  // (channels,)
+  bool bends;                // max(0, ·) behind the norm
+};
+
+// What a channel is multiplied by, and what is added then: (2, channels).
+INLINED void find_lines(const Groups& all, const float* kept, float* lines) {
+  const int64_t size = all.channels / all.groups;
+  for (int64_t c = 0; c < all.channels; ++c) {
+    const float mean = kept[c / size * 2], share = kept[c / size * 2 + 1];
+    lines[c] = share * all.gain[c];
+    lines[all.channels + c] = all.bias[c] - mean * lines[c];
+  }
+}
+
+// `room`: (2, channels).
+template <typename Number>
+INLINED void norm_groups(const Groups& all, float eps, const Number* x, Number* y, float* kept, float* room) {
+  const int64_t size = all.channels / all.groups, channels = all.channels;
+  const float count = static_cast<float>(size * all.places);
+  for (int64_t c = 0; c < 2 * channels; ++c) room[c] = 0.0f;
+  for (int64_t place = 0; place < all.places; ++place)
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) room[c] += widen(x[place * channels + c]);
+  for (int64_t group = 0; group < all.groups; ++group) {
+    float sum = 0.0f;
+    for (int64_t c = 0; c < size; ++c) sum += room[group * size + c];
+    kept[2 * group] = sum / count;
+    for (int64_t c = 0; c < size; ++c) room[group * size + c] = kept[2 * group];
+  }
+  for (int64_t place = 0; place < all.places; ++place)
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) {
+      const float apart = widen(x[place * channels + c]) - room[c];
+      room[channels + c] = __builtin_fmaf(apart, apart, room[channels + c]);
+    }
+  for (int64_t group = 0; group < all.groups; ++group) {
+    float squares = 0.0f;
+    for (int64_t c = 0; c < size; ++c) squares += room[channels + group * size + c];
+    kept[2 * group + 1] = 1.0f / std::sqrt(squares / count + eps);
+  }
+  find_lines(all, kept, room);
+  for (int64_t place = 0; place < all.places; ++place)
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) {
+      const float found = __builtin_fmaf(widen(x[place * channels + c]), room[c], room[channels + c]);
+      narrow(all.bends && found <= 0.0f ? 0.0f : found, y[place * channels + c]);
+    }
+}
+
+// grad_gain and grad_bias are added to. `room`: (8, channels).
+template <typename Number>
+INLINED void norm_groups_back(const Groups& all, const Number* x, const float* kept, const Number* slope, Number* grad,
+                              float* grad_gain, float* grad_bias, float* room) {
+  const int64_t size = all.channels / all.groups, channels = all.channels;
+  const float count = static_cast<float>(size * all.places);
+  float *const lines = room, *const means = room + 2 * channels, *const shares = room + 3 * channels;
+  float *const sums = room + 4 * channels, *const leans = room + 5 * channels;
+  float *const levels = room + 6 * channels, *const pulls = room + 7 * channels;
+  find_lines(all, kept, lines);
+  for (int64_t c = 0; c < channels; ++c) {
+    means[c] = kept[c / size * 2];
+    shares[c] = kept[c / size * 2 + 1];
+    sums[c] = leans[c] = 0.0f;
+  }
+  for (int64_t place = 0; place < all.places; ++place)
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) {
+      const float value = widen(x[place * channels + c]);
+      const bool cut = all.bends && __builtin_fmaf(value, lines[c], lines[channels + c]) <= 0.0f;
+      const float given = cut ? 0.0f : widen(slope[place * channels + c]);
+      sums[c] += given;
+      leans[c] = __builtin_fmaf(given, (value - means[c]) * shares[c], leans[c]);
+    }
+  for (int64_t group = 0; group < all.groups; ++group) {
+    float level = 0.0f, lean = 0.0f;
+    for (int64_t c = group * size; c < (group + 1) * size; ++c) {
+      level = __builtin_fmaf(sums[c], all.gain[c], level);
+      lean = __builtin_fmaf(leans[c], all.gain[c], lean);
+    }
+    for (int64_t c = group * size; c < (group + 1) * size; ++c) {
+      grad_gain[c] += leans[c];
+      grad_bias[c] += sums[c];
+      levels[c] = level / count;
+      pulls[c] = lean / count;
+    }
+  }
+  for (int64_t place = 0; place < all.places; ++place)
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) {
+      const float value = widen(x[place * channels + c]), scaled = (value - means[c]) * shares[c];
+      const bool cut = all.bends && __builtin_fmaf(value, lines[c], lines[channels + c]) <= 0.0f;
+      const float given = cut ? 0.0f : widen(slope[place * channels + c]);
+      narrow(shares[c] * (given * all.gain[c] - levels[c] - scaled * pulls[c]), grad[place * channels + c]);
+    }
+}
+
+#define IN_BOTH_SIZES(name, takes, gives)              \
+  template <typename Number>                           \
+  SCAN512 void name##_avx512 takes { name gives; }     \
+  template <typename Number>                           \
+  AVX2 void name##_avx2 takes { name gives; }
+IN_BOTH_SIZES(norm_groups, (const Groups& all, float eps, const Number* x, Number* y, float* kept, float* room),
+              (all, eps, x, y, kept, room))
+IN_BOTH_SIZES(norm_groups_back,
+              (const Groups& all, const Number* x, const float* kept, const Number* slope, Number* grad,
+               float* grad_gain, float* grad_bias, float* room),
+              (all, x, kept, slope, grad, grad_gain, grad_bias, room))
+
+template <typename Number>
+void norm_maps(const Groups& all, int64_t rows, float eps, const Number* x, Number* y, float* kept, int level) {
+  const int64_t whole = all.places * all.channels;
+#pragma omp parallel if (shares(8 * rows * whole))
+  {
+    std::vector<float> room(2 * all.channels);
+#pragma omp for schedule(static)
+    for (int64_t row = 0; row < rows; ++row)
+      (level == WITH_VNNI ? norm_groups_avx512<Number> : norm_groups_avx2<Number>)(
+          all, eps, x + row * whole, y + row * whole, kept + row * 2 * all.groups, room.data());
+  }
+}
+
+template <typename Number>
+void norm_maps_back(const Groups& all, int64_t rows, int64_t parts, const Number* x, const float* kept,
+                    const Number* slope, Number* grad, float* grads, int level) {
+  const int64_t whole = all.places * all.channels;
+#pragma omp parallel if (shares(8 * rows * whole))
+  {
+    std::vector<float> room(8 * all.channels);
+#pragma omp for schedule(static)
+    for (int64_t part = 0; part < parts; ++part) {
+      float* const to = grads + part * 2 * all.channels;
+      for (int64_t row = begin_tile(rows, parts, part); row < begin_tile(rows, parts, part + 1); ++row)
+        (level == WITH_VNNI ? norm_groups_back_avx512<Number> : norm_groups_back_avx2<Number>)(
+            all, x + row * whole, kept + row * 2 * all.groups, slope + row * whole, grad + row * whole, to,
+            to + all.channels, room.data());
+    }
+  }
+}
+
 // ---- the best of each row: a short list is kept, and what isn't above the last of it is passed over
 
 bool is_above(float one, float other) { return one > other || (std::isnan(one) && !std::isnan(other)); }
@@ -2043,6 +2208,29 @@ void regard_norm_back(const float* x, const float* gain, const float* slope, con
     (level == WITH_VNNI ? norm_rows_back_avx512 : norm_rows_back_avx2)(
         x + at, gain, slope + at, kept + 2 * first, count, width, centres, grad_x + at, to, to + width);
   }
+}
+
+// Maps normalised in groups of channels, which stand side by side. `sizes`: rows, places, channels, groups, whether
+// max(0, ·) follows, whether numbers are bf16, and parts of the rows on the way back. kept: (rows, groups, 2).
+void regard_norm_maps(const void* x, const float* gain, const float* bias, const int64_t* sizes, float eps, void* y,
+                      float* kept, int level) {
+  const Groups all{sizes[1], sizes[2], sizes[3], gain, bias, sizes[4] != 0};
+  if (sizes[5])
+    norm_maps(all, sizes[0], eps, static_cast<const Half*>(x), static_cast<Half*>(y), kept, level);
+  else
+    norm_maps(all, sizes[0], eps, static_cast<const float*>(x), static_cast<float*>(y), kept, level);
+}
+
+// The way back. grads: (parts, 2, channels), those of gain and bias, to be added up, zeros at first.
+void regard_norm_maps_back(const void* x, const float* gain, const float* bias, const void* slope, const float* kept,
+                           const int64_t* sizes, void* grad, float* grads, int level) {
+  const Groups all{sizes[1], sizes[2], sizes[3], gain, bias, sizes[4] != 0};
+  if (sizes[5])
+    norm_maps_back(all, sizes[0], sizes[6], static_cast<const Half*>(x), kept, static_cast<const Half*>(slope),
+                   static_cast<Half*>(grad), grads, level);
+  else
+    norm_maps_back(all, sizes[0], sizes[6], static_cast<const float*>(x), kept, static_cast<const float*>(slope),
+                   static_cast<float*>(grad), grads, level);
 }
 
 // What comes to each node along its edges; `sizes`: nodes, width, parts. out: (nodes, width).
