@@ -1872,6 +1872,77 @@ void norm_maps_back(const Groups& all, int64_t rows, int64_t parts, const Number
   }
 }
 
+// ---- additive scores: Σ_h v_h tanh(q_h + k_h) of each query and each key of one row
+//
+// The tanh of each pair is made where it is used, forward and back: a table of (queries, keys, hidden) is never written.
+
+struct Pairs {
+  int64_t queries, keys, hidden;
+};
+
+template <typename Number>
+INLINED void add_scores(const Pairs& all, const Number* query, const Number* key, const float* v, float* scores) {
+  for (int64_t i = 0; i < all.queries; ++i)
+    for (int64_t k = 0; k < all.keys; ++k) {
+      const Number *const asks = query + i * all.hidden, *const answers = key + k * all.hidden;
+      float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+      for (int64_t h = 0; h < all.hidden; ++h)
+        sum = __builtin_fmaf(v[h], hyperbolic_tangent(widen(asks[h]) + widen(answers[h])), sum);
+      scores[i * all.keys + k] = sum;
+    }
+}
+
+// grad_query and grad_key: zeros at first; grad_v is added to.
+template <typename Number>
+INLINED void add_scores_back(const Pairs& all, const Number* query, const Number* key, const float* v,
+                             const float* slope, float* grad_query, float* grad_key, float* grad_v) {
+  for (int64_t i = 0; i < all.queries; ++i)
+    for (int64_t k = 0; k < all.keys; ++k) {
+      const Number *const asks = query + i * all.hidden, *const answers = key + k * all.hidden;
+      float *const to_query = grad_query + i * all.hidden, *const to_key = grad_key + k * all.hidden;
+      const float given = slope[i * all.keys + k];
+#pragma omp simd
+      for (int64_t h = 0; h < all.hidden; ++h) {
+        const float bent = hyperbolic_tangent(widen(asks[h]) + widen(answers[h]));
+        const float back = given * v[h] * (1.0f - bent * bent);
+        to_query[h] += back;
+        to_key[h] += back;
+        grad_v[h] = __builtin_fmaf(given, bent, grad_v[h]);
+      }
+    }
+}
+
+IN_BOTH_SIZES(add_scores, (const Pairs& all, const Number* query, const Number* key, const float* v, float* scores),
+              (all, query, key, v, scores))
+IN_BOTH_SIZES(add_scores_back,
+              (const Pairs& all, const Number* query, const Number* key, const float* v, const float* slope,
+               float* grad_query, float* grad_key, float* grad_v),
+              (all, query, key, v, slope, grad_query, grad_key, grad_v))
+
+template <typename Number>
+void score_pairs(const Pairs& all, int64_t rows, const Number* query, const Number* key, const float* v, float* scores,
+                 int level) {
+  const int64_t asks = all.queries * all.hidden, answers = all.keys * all.hidden;
+#pragma omp parallel for schedule(static) if (shares(8 * rows * asks * all.keys))
+  for (int64_t row = 0; row < rows; ++row)
+    (level == WITH_VNNI ? add_scores_avx512<Number> : add_scores_avx2<Number>)(
+        all, query + row * asks, key + row * answers, v, scores + row * all.queries * all.keys);
+}
+
+template <typename Number>
+void score_pairs_back(const Pairs& all, int64_t rows, int64_t parts, const Number* query, const Number* key,
+                      const float* v, const float* slope, float* grad_query, float* grad_key, float* grad_v,
+                      int level) {
+  const int64_t asks = all.queries * all.hidden, answers = all.keys * all.hidden;
+#pragma omp parallel for schedule(static) if (shares(8 * rows * asks * all.keys))
+  for (int64_t part = 0; part < parts; ++part)
+    for (int64_t row = begin_tile(rows, parts, part); row < begin_tile(rows, parts, part + 1); ++row)
+      (level == WITH_VNNI ? add_scores_back_avx512<Number> : add_scores_back_avx2<Number>)(
+          all, query + row * asks, key + row * answers, v, slope + row * all.queries * all.keys,
+          grad_query + row * asks, grad_key + row * answers, grad_v + part * all.hidden);
+}
+
 // ---- the best of each row: a short list is kept, and what isn't above the last of it is passed over
 
 bool is_above(float one, float other) { return one > other || (std::isnan(one) && !std::isnan(other)); }
@@ -2231,6 +2302,28 @@ void regard_norm_maps_back(const void* x, const float* gain, const float* bias, 
   else
     norm_maps_back(all, sizes[0], sizes[6], static_cast<const float*>(x), kept, static_cast<const float*>(slope),
                    static_cast<float*>(grad), grads, level);
+}
+
+// Σ_h v_h tanh(q_h + k_h). `sizes`: rows, queries, keys, hidden, whether queries and keys are bf16, and parts of the rows
+// on the way back. query: (rows, queries, hidden); key: (rows, keys, hidden); scores: (rows, queries, keys).
+void regard_score(const void* query, const void* key, const float* v, float* scores, const int64_t* sizes, int level) {
+  const Pairs all{sizes[1], sizes[2], sizes[3]};
+  if (sizes[4])
+    score_pairs(all, sizes[0], static_cast<const Half*>(query), static_cast<const Half*>(key), v, scores, level);
+  else
+    score_pairs(all, sizes[0], static_cast<const float*>(query), static_cast<const float*>(key), v, scores, level);
+}
+
+// The way back, in single precision; all gradients are zeros at first. grad_v: (parts, hidden), to be added up.
+void regard_score_back(const void* query, const void* key, const float* v, const float* slope, float* grad_query,
+                       float* grad_key, float* grad_v, const int64_t* sizes, int level) {
+  const Pairs all{sizes[1], sizes[2], sizes[3]};
+  if (sizes[4])
+    score_pairs_back(all, sizes[0], sizes[5], static_cast<const Half*>(query), static_cast<const Half*>(key), v, slope,
+                     grad_query, grad_key, grad_v, level);
+  else
+    score_pairs_back(all, sizes[0], sizes[5], static_cast<const float*>(query), static_cast<const float*>(key), v,
+                     slope, grad_query, grad_key, grad_v, level);
 }
 
 // What comes to each node along its edges; `sizes`: nodes, width, parts. out: (nodes, width).

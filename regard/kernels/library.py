@@ -58,6 +58,8 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_norm_back": (*(c_void_p,) * 4, *(c_int64,) * 3, c_int, c_void_p, c_void_p, c_int),
     "regard_norm_maps": (*(c_void_p,) * 4, c_float, c_void_p, c_void_p, c_int),
     "regard_norm_maps_back": (*(c_void_p,) * 8, c_int),
+    "regard_score": (*(c_void_p,) * 5, c_int),
+    "regard_score_back": (*(c_void_p,) * 8, c_int),
     "regard_hear": (*(c_void_p,) * 9, c_int),
     "regard_hear_back": (*(c_void_p,) * 11, c_int),
     "regard_best": (*(c_void_p,) * 6, c_int),
