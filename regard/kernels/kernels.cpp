@@ -1943,6 +1943,48 @@ void score_pairs_back(const Pairs& all, int64_t rows, int64_t parts, const Numbe
           grad_query + row * asks, grad_key + row * answers, grad_v + part * all.hidden);
 }
 
+// ---- one step of an LSTM, past its products: c = σ(f) c' + σ(i) tanh(g), h = σ(o) tanh(c)
+
+INLINED float logistic(float x) { return 1.0f / (1.0f + exponential(-x)); }
+
+// `given`: (rows, 4, size), what input, forgetting, new and output gate are told; before, hidden, cell: (rows, size).
+INLINED void pass_gates(const float* given, const float* before, int64_t rows, int64_t size, float* hidden, float* cell) {
+  for (int64_t row = 0; row < rows; ++row, given += 4 * size, before += size, hidden += size, cell += size)
+#pragma omp simd
+    for (int64_t i = 0; i < size; ++i) {
+      const float kept = logistic(given[size + i]) * before[i];
+      const float now = __builtin_fmaf(logistic(given[i]), hyperbolic_tangent(given[2 * size + i]), kept);
+      cell[i] = now;
+      hidden[i] = logistic(given[3 * size + i]) * hyperbolic_tangent(now);
+    }
+}
+
+// From the gradients of hidden and cell to those of all that was given.
+INLINED void pass_gates_back(const float* given, const float* before, const float* cell, const float* to_hidden,
+                             const float* to_cell, int64_t rows, int64_t size, float* grad_given, float* grad_before) {
+  for (int64_t at = 0; at < rows * size; at += size, given += 4 * size, grad_given += 4 * size)
+#pragma omp simd
+    for (int64_t i = 0; i < size; ++i) {
+      const float enter = logistic(given[i]), forget = logistic(given[size + i]);
+      const float fresh = hyperbolic_tangent(given[2 * size + i]), leave = logistic(given[3 * size + i]);
+      const float told = hyperbolic_tangent(cell[at + i]);
+      const float back = to_cell[at + i] + to_hidden[at + i] * leave * (1.0f - told * told);
+      grad_given[i] = back * fresh * enter * (1.0f - enter);
+      grad_given[size + i] = back * before[at + i] * forget * (1.0f - forget);
+      grad_given[2 * size + i] = back * enter * (1.0f - fresh * fresh);
+      grad_given[3 * size + i] = to_hidden[at + i] * told * leave * (1.0f - leave);
+      grad_before[at + i] = back * forget;
+    }
+}
+
+IN_BOTH(pass_gates,
+        (const float* given, const float* before, int64_t rows, int64_t size, float* hidden, float* cell),
+        (given, before, rows, size, hidden, cell))
+IN_BOTH(pass_gates_back,
+        (const float* given, const float* before, const float* cell, const float* to_hidden, const float* to_cell,
+         int64_t rows, int64_t size, float* grad_given, float* grad_before),
+        (given, before, cell, to_hidden, to_cell, rows, size, grad_given, grad_before))
+
 // ---- the best of each row: a short list is kept, and what isn't above the last of it is passed over
 
 bool is_above(float one, float other) { return one > other || (std::isnan(one) && !std::isnan(other)); }
@@ -2324,6 +2366,20 @@ void regard_score_back(const void* query, const void* key, const float* v, const
   else
     score_pairs_back(all, sizes[0], sizes[5], static_cast<const float*>(query), static_cast<const float*>(key), v,
                      slope, grad_query, grad_key, grad_v, level);
+}
+
+// One step of an LSTM from what its gates are told, (rows, 4, size); before, hidden, cell: (rows, size).
+void regard_gates(const float* given, const float* before, int64_t rows, int64_t size, float* hidden, float* cell,
+                  int level) {
+  (level == WITH_VNNI ? pass_gates_avx512 : pass_gates_avx2)(given, before, rows, size, hidden, cell);
+}
+
+// The way back, from the gradients of hidden and cell.
+void regard_gates_back(const float* given, const float* before, const float* cell, const float* to_hidden,
+                       const float* to_cell, int64_t rows, int64_t size, float* grad_given, float* grad_before,
+                       int level) {
+  (level == WITH_VNNI ? pass_gates_back_avx512 : pass_gates_back_avx2)(given, before, cell, to_hidden, to_cell, rows,
+                                                                       size, grad_given, grad_before);
 }
 
 // What comes to each node along its edges; `sizes`: nodes, width, parts. out: (nodes, width).

@@ -60,6 +60,8 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_norm_maps_back": (*(c_void_p,) * 8, c_int),
     "regard_score": (*(c_void_p,) * 5, c_int),
     "regard_score_back": (*(c_void_p,) * 8, c_int),
+    "regard_gates": (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int),
+    "regard_gates_back": (*(c_void_p,) * 5, c_int64, c_int64, c_void_p, c_void_p, c_int),
     "regard_hear": (*(c_void_p,) * 9, c_int),
     "regard_hear_back": (*(c_void_p,) * 11, c_int),
     "regard_best": (*(c_void_p,) * 6, c_int),
