@@ -236,25 +236,175 @@ struct Bytes {
   const float *scale, *bias;
 };
 
+// `tile(output, row, count)` for each panel of outputs, by its first, and `most` rows of each chunk.
+template <typename Do>
+void each_tile(int64_t rows, int64_t inputs, int64_t outputs, int64_t most, const Do& tile) {
+  const int64_t panels = round_up(outputs, PANEL) / PANEL, chunks = (rows + CHUNK - 1) / CHUNK;
+#pragma omp parallel for schedule(static) if (shares(rows * inputs * outputs))
+  for (int64_t work = 0; work < panels * chunks; ++work) {
+    const int64_t first = work / panels * CHUNK, last = first + CHUNK < rows ? first + CHUNK : rows;
+    for (int64_t row = first; row < last; row += most)
+      tile(work % panels * PANEL, row, last - row < most ? last - row : most);
+  }
+}
+
 // y = ((p qᵀ) · scale) · size + bias, where p are rows in whole numbers of their own size: (rows, outputs).
 void multiply_rounded(const Rounded& from, int64_t rows, const Bytes& w, int64_t outputs, int levels, float* y,
                       int level) {
   const Tile* tiles = level == WITH_VNNI ? TILES_AVX512 : TILES_AVX2;
-  const int64_t most = level == WITH_VNNI ? 6 : 2, stride = from.stride;
-  const int64_t panels = round_up(outputs, PANEL) / PANEL, chunks = (rows + CHUNK - 1) / CHUNK;
-#pragma omp parallel for schedule(static) if (shares(rows * stride * outputs))
-  for (int64_t work = 0; work < panels * chunks; ++work) {
-    const int64_t number = work % panels, first = work / panels * CHUNK;
-    const int64_t last = first + CHUNK < rows ? first + CHUNK : rows, begin = number * PANEL;
+  const int64_t stride = from.stride;
+  each_tile(rows, stride, outputs, level == WITH_VNNI ? 6 : 2, [&](int64_t begin, int64_t row, int64_t count) {
     const Panel panel{w.packed + begin * stride,         w.sums + begin, w.scale + begin,
                       w.bias ? w.bias + begin : nullptr, stride / QUAD,  outputs - begin < PANEL ? outputs - begin : PANEL};
-    for (int64_t row = first; row < last;) {
-      const int64_t now = last - row < most ? last - row : most;
-      tiles[now - 1](from.numbers.data() + row * stride, stride, from.sizes.data() + row, panel, levels + 1,
+    tiles[count - 1](from.numbers.data() + row * stride, stride, from.sizes.data() + row, panel, levels + 1,
                      y + row * outputs + begin, outputs);
-      row += now;
+  });
+}
+
+// ---- weights in bf16, the upper half of a float; sums in single precision, in the order of the inputs
+//
+// Where the processor multiplies two bf16 at once, rows are rounded to it too: twice as fast as single precision.
+// Elsewhere weights become floats on their way, and rows stay as they are.
+
+constexpr int64_t PAIR = 2;  // inputs that one instruction multiplies and adds up
+constexpr int64_t SIDE = 8;  // outputs of a register of AVX2, whose weights share words with those of the next eight
+
+// sums += two products of each output; compilers before GCC 10, and their assemblers, don't know it
+#if __GNUC__ >= 10
+bool has_brains() { return __builtin_cpu_supports("avx512bf16"); }
+#define ADD_PAIR(sums, two, weights) asm("vdpbf16ps %2, %1, %0" : "+v"(sums) : "v"(two), "v"(weights))
+#else
+bool has_brains() { return false; }
+#define ADD_PAIR(sums, two, weights)
+#endif
+
+bool rounds_brains(int level) { return level == WITH_VNNI && has_brains(); }
+
+// To the nearest, of two equally near ones to the even one; what is no number stays none.
+AVX512 void round_brains(const float* x, int64_t count, uint16_t* out) {
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 there = count - i >= 16 ? 0xffff : (1u << (count - i)) - 1;
+    const __m512 v = _mm512_maskz_loadu_ps(there, x + i);
+    const __m512i bits = _mm512_castps_si512(v);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i up = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    up = _mm512_mask_mov_epi32(up, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), _mm512_set1_epi32(0x7fc00000));
+    _mm512_mask_cvtepi32_storeu_epi16(out + i, there, _mm512_srli_epi32(up, 16));
+  }
+}
+
+// ROWS rounded rows by a panel, packed as [inputs / 2][64][2].
+template <int ROWS>
+AVX512 void pair_avx512(const uint16_t* x, int64_t stride, const uint16_t* w, const float* bias, int64_t outputs,
+                        float* y, int64_t step) {
+  __m512 sum[ROWS][4];
+#pragma GCC unroll 8
+  for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 4
+    for (int o = 0; o < 4; ++o) sum[r][o] = _mm512_setzero_ps();
+  for (int64_t k = 0; k < stride; k += PAIR) {
+    __m512i v[4];
+#pragma GCC unroll 4
+    for (int o = 0; o < 4; ++o) v[o] = _mm512_loadu_si512(w + k * PANEL + o * 32);
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; ++r) {
+      int32_t two;
+      std::memcpy(&two, x + r * stride + k, 4);
+      const __m512i n = _mm512_set1_epi32(two);
+#pragma GCC unroll 4
+      for (int o = 0; o < 4; ++o) ADD_PAIR(sum[r][o], n, v[o]);
     }
   }
+#pragma GCC unroll 4
+  for (int o = 0; o < 4; ++o) {
+    const int64_t left = outputs - o * 16;
+    if (left <= 0) return;
+    const __mmask16 kept = left >= 16 ? 0xffff : (1u << left) - 1;
+    const __m512 more = bias ? _mm512_maskz_loadu_ps(kept, bias + o * 16) : _mm512_setzero_ps();
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; ++r) _mm512_mask_storeu_ps(y + r * step + o * 16, kept, _mm512_add_ps(sum[r][o], more));
+  }
+}
+
+// ROWS rows by a panel, packed as [inputs][4][8][2]: a word holds the weights of two outputs that are eight apart.
+template <int ROWS>
+AVX2 void widen_avx2(const float* x, int64_t inputs, const uint16_t* w, const float* bias, int64_t outputs, float* y,
+                     int64_t step) {
+  constexpr int WORDS = ROWS == 1 ? 4 : ROWS <= 3 ? 2 : 1;  // registers of words at once: sixteen hold twelve sums
+  const __m256i upper = _mm256_set1_epi32(0xffff0000);
+  for (int64_t first = 0; first < 4 && first * 2 * SIDE < outputs; first += WORDS) {
+    __m256 sum[ROWS][WORDS][2];
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 4
+      for (int o = 0; o < WORDS; ++o) sum[r][o][0] = sum[r][o][1] = _mm256_setzero_ps();
+    for (int64_t k = 0; k < inputs; ++k) {
+#pragma GCC unroll 4
+      for (int o = 0; o < WORDS; ++o) {
+        const __m256i two =
+            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w + k * PANEL + (first + o) * 2 * SIDE));
+        const __m256 low = _mm256_castsi256_ps(_mm256_slli_epi32(two, 16));
+        const __m256 high = _mm256_castsi256_ps(_mm256_and_si256(two, upper));
+#pragma GCC unroll 8
+        for (int r = 0; r < ROWS; ++r) {
+          const __m256 n = _mm256_broadcast_ss(x + r * inputs + k);
+          sum[r][o][0] = _mm256_fmadd_ps(n, low, sum[r][o][0]);
+          sum[r][o][1] = _mm256_fmadd_ps(n, high, sum[r][o][1]);
+        }
+      }
+    }
+    alignas(32) float held[ROWS][WORDS * 2 * SIDE];
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 4
+      for (int o = 0; o < WORDS; ++o) {
+        _mm256_store_ps(held[r] + o * 2 * SIDE, sum[r][o][0]);
+        _mm256_store_ps(held[r] + o * 2 * SIDE + SIDE, sum[r][o][1]);
+      }
+    const int64_t at = first * 2 * SIDE, count = std::min<int64_t>(outputs - at, WORDS * 2 * SIDE);
+    for (int r = 0; r < ROWS; ++r)
+      for (int64_t j = 0; j < count; ++j) y[r * step + at + j] = bias ? held[r][j] + bias[at + j] : held[r][j];
+  }
+}
+
+using Pair = void (*)(const uint16_t*, int64_t, const uint16_t*, const float*, int64_t, float*, int64_t);
+using Widen = void (*)(const float*, int64_t, const uint16_t*, const float*, int64_t, float*, int64_t);
+constexpr Pair PAIRS[] = {pair_avx512<1>, pair_avx512<2>, pair_avx512<3>,
+                          pair_avx512<4>, pair_avx512<5>, pair_avx512<6>};
+constexpr Widen WIDENS[] = {widen_avx2<1>, widen_avx2<2>, widen_avx2<3>, widen_avx2<4>, widen_avx2<5>, widen_avx2<6>};
+
+struct Brains {
+  std::vector<uint16_t> numbers;  // (rows, stride)
+  int64_t stride;
+};
+
+void round_rows(const float* x, int64_t rows, int64_t inputs, Brains& to) {
+  to.stride = round_up(inputs, PAIR);
+  to.numbers.resize(rows * to.stride);
+  uint16_t* const numbers = to.numbers.data();
+  const int64_t stride = to.stride;
+#pragma omp parallel for schedule(static) if (shares(rows * inputs * 8))
+  for (int64_t row = 0; row < rows; ++row) {
+    round_brains(x + row * inputs, inputs, numbers + row * stride);
+    if (inputs < stride) numbers[row * stride + inputs] = 0;
+  }
+}
+
+// y = x wᵀ + bias, where x are rows, or those rounded from them.
+void multiply_brains(const float* x, const Brains& from, int64_t rows, int64_t inputs, const uint16_t* w,
+                     const float* bias, int64_t outputs, float* y, int level) {
+  const int64_t deep = round_up(inputs, PAIR);
+  const bool rounds = rounds_brains(level);
+  each_tile(rows, inputs, outputs, 6, [&](int64_t begin, int64_t row, int64_t count) {
+    const uint16_t* panel = w + begin * deep;
+    const float* more = bias ? bias + begin : nullptr;
+    const int64_t wide = outputs - begin < PANEL ? outputs - begin : PANEL;
+    float* to = y + row * outputs + begin;
+    if (rounds)
+      PAIRS[count - 1](from.numbers.data() + row * deep, deep, panel, more, wide, to, outputs);
+    else
+      WIDENS[count - 1](x + row * inputs, inputs, panel, more, wide, to, outputs);
+  });
 }
 
 // ---- products in single precision; those of many rows with AVX-512 alone
@@ -1313,7 +1463,7 @@ AVX2 void tell_avx2(const Edges& all, int64_t first, int64_t last, const float* 
 
 // ---- a step of a stack: calls that are written down once and played for every token
 
-enum Kind : int64_t { CENTRE, ROOT, SINGLE, BYTES, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL, AROUND };
+enum Kind : int64_t { CENTRE, ROOT, SINGLE, BYTES, BRAINS, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL, AROUND };
 enum Activation : int64_t { RELU, GELU, GELU_TANH, SILU, TANH };
 
 // Registers are tables of (rows, width), each behind the last.
@@ -2076,6 +2226,35 @@ void regard_multiply(const float* x, int64_t rows, int64_t inputs, const int8_t*
   multiply_rounded(rounded, rows, {packed, sums, scale, bias}, outputs, levels, y, level);
 }
 
+// Whether rows are rounded to bf16 before weights of bf16 multiply them, with the instructions of a level.
+int regard_rounds_brains(int level) { return rounds_brains(level); }
+
+// The numbers that packed weights of bf16 are.
+int64_t regard_packed_brains(int64_t outputs, int64_t inputs) {
+  return round_up(outputs, PANEL) * round_up(inputs, PAIR);
+}
+
+// Lay out weights of bf16, (outputs, inputs), as a level reads them.
+void regard_pack_brains(const uint16_t* weights, int64_t outputs, int64_t inputs, uint16_t* packed, int level) {
+  const int64_t deep = round_up(inputs, PAIR);
+  const bool pairs = rounds_brains(level);
+  std::memset(packed, 0, regard_packed_brains(outputs, inputs) * sizeof(uint16_t));
+  for (int64_t n = 0; n < outputs; ++n) {
+    const int64_t o = n % PANEL, spread = o / (2 * SIDE) * 2 * SIDE + o % SIDE * 2 + o / SIDE % 2;
+    uint16_t* panel = packed + (n - o) * deep + (pairs ? o * PAIR : spread);
+    for (int64_t k = 0; k < inputs; ++k)
+      panel[pairs ? k / PAIR * PANEL * PAIR + k % PAIR : k * PANEL] = weights[n * inputs + k];
+  }
+}
+
+// y = x wᵀ + bias with weights of bf16, packed for this level; sums are in single precision: (rows, outputs).
+void regard_multiply_brains(const float* x, int64_t rows, int64_t inputs, const uint16_t* packed, const float* bias,
+                            int64_t outputs, float* y, int level) {
+  static thread_local Brains brains;
+  if (rounds_brains(level)) round_rows(x, rows, inputs, brains);
+  multiply_brains(x, brains, rows, inputs, packed, bias, outputs, y, level);
+}
+
 // y = x wᵀ + bias in single precision: x (rows, inputs), w (outputs, inputs).
 void regard_multiply_few(const float* x, int64_t rows, int64_t inputs, const float* w, const float* bias,
                          int64_t outputs, float* y, int level) {
@@ -2158,7 +2337,8 @@ void regard_bend(const float* x, const float* slope, int64_t count, int64_t what
 void regard_play(const Call* calls, int64_t count, const Remembered* states, const int64_t* offsets, float* registers,
                  int64_t rows, int level) {
   static thread_local Rounded rounded;
-  int64_t held = -1;  // the register whose rows are rounded
+  static thread_local Brains brains;
+  int64_t held = -1;  // the register whose rows are rounded, of which a model has but one kind
   for (const Call* call = calls; call < calls + count; ++call) {
     const float* const from = registers + offsets[call->from] * rows;
     float* const to = registers + offsets[call->to] * rows;
@@ -2177,6 +2357,12 @@ void regard_play(const Call* calls, int64_t count, const Remembered* states, con
                          call->outputs, levels, to, level);
         break;
       }
+      case BRAINS:
+        if (held != call->from && rounds_brains(level)) round_rows(from, rows, call->inputs, brains);
+        held = call->from;
+        multiply_brains(from, brains, rows, call->inputs, static_cast<const uint16_t*>(call->weight), call->bias,
+                        call->outputs, to, level);
+        break;
       case LOOK:
         remember(*call, *states, registers + offsets[call->key] * rows, registers + offsets[call->value] * rows, rows);
         look_back(*call, *states++, from, to, rows, level);

@@ -39,6 +39,10 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_multiply": (
         *(c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int, c_void_p, c_int),
     ),
+    "regard_rounds_brains": (c_int,),
+    "regard_packed_brains": (c_int64, c_int64),
+    "regard_pack_brains": (c_void_p, c_int64, c_int64, c_void_p, c_int),
+    "regard_multiply_brains": (c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_int),
     "regard_multiply_few": (c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_int),
     "regard_multiply_many": (*(c_void_p, c_void_p, c_void_p, c_int, c_int64, c_int64, c_int64, c_void_p, c_void_p),),
     "regard_multiply_back": (*(c_void_p,) * 3, *(c_int64,) * 3, *(c_void_p,) * 4, c_int),
@@ -66,7 +70,12 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_hear_back": (*(c_void_p,) * 11, c_int),
     "regard_best": (*(c_void_p,) * 6, c_int),
 }
-GIVES: dict[str, type] = {"regard_level": c_int, "regard_packed_bytes": c_int64}
+GIVES: dict[str, type] = {
+    "regard_level": c_int,
+    "regard_packed_bytes": c_int64,
+    "regard_packed_brains": c_int64,
+    "regard_rounds_brains": c_int,
+}
 
 
 class Library:
