@@ -1862,10 +1862,10 @@ int64_t begin_part(int64_t inner, int64_t parts, int64_t part) { return inner / 
 // Channels stand side by side, (rows, height, width, channels), in single precision or in half of it (bf16); sums are in
 // single precision. A row is one thread's.
 
-using Half = uint16_t;  // bf16: the upper half of a number in single precision
+using Brain = uint16_t;  // bf16: the upper half of a number in single precision
 
 INLINED float widen(float x) { return x; }
-INLINED float widen(Half x) {
+INLINED float widen(Brain x) {
   const uint32_t bits = static_cast<uint32_t>(x) << 16;
   float wide;
   std::memcpy(&wide, &bits, 4);
@@ -1874,10 +1874,10 @@ INLINED float widen(Half x) {
 
 // To the nearest, of two equally near ones to the even one; what is no number stays so.
 INLINED void narrow(float x, float& to) { to = x; }
-INLINED void narrow(float x, Half& to) {
+INLINED void narrow(float x, Brain& to) {
   uint32_t bits;
   std::memcpy(&bits, &x, 4);
-  to = x != x ? 0x7fc0 : static_cast<Half>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  to = x != x ? 0x7fc0 : static_cast<Brain>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 // Groups of channels of one row, each with a mean and what its numbers are multiplied by: `kept`, (groups, 2).
@@ -2515,7 +2515,7 @@ void regard_norm_maps(const void* x, const float* gain, const float* bias, const
                       float* kept, int level) {
   const Groups all{sizes[1], sizes[2], sizes[3], gain, bias, sizes[4] != 0};
   if (sizes[5])
-    norm_maps(all, sizes[0], eps, static_cast<const Half*>(x), static_cast<Half*>(y), kept, level);
+    norm_maps(all, sizes[0], eps, static_cast<const Brain*>(x), static_cast<Brain*>(y), kept, level);
   else
     norm_maps(all, sizes[0], eps, static_cast<const float*>(x), static_cast<float*>(y), kept, level);
 }
@@ -2525,8 +2525,8 @@ void regard_norm_maps_back(const void* x, const float* gain, const float* bias, 
                            const int64_t* sizes, void* grad, float* grads, int level) {
   const Groups all{sizes[1], sizes[2], sizes[3], gain, bias, sizes[4] != 0};
   if (sizes[5])
-    norm_maps_back(all, sizes[0], sizes[6], static_cast<const Half*>(x), kept, static_cast<const Half*>(slope),
-                   static_cast<Half*>(grad), grads, level);
+    norm_maps_back(all, sizes[0], sizes[6], static_cast<const Brain*>(x), kept, static_cast<const Brain*>(slope),
+                   static_cast<Brain*>(grad), grads, level);
   else
     norm_maps_back(all, sizes[0], sizes[6], static_cast<const float*>(x), kept, static_cast<const float*>(slope),
                    static_cast<float*>(grad), grads, level);
@@ -2537,7 +2537,7 @@ void regard_norm_maps_back(const void* x, const float* gain, const float* bias, 
 void regard_score(const void* query, const void* key, const float* v, float* scores, const int64_t* sizes, int level) {
   const Pairs all{sizes[1], sizes[2], sizes[3]};
   if (sizes[4])
-    score_pairs(all, sizes[0], static_cast<const Half*>(query), static_cast<const Half*>(key), v, scores, level);
+    score_pairs(all, sizes[0], static_cast<const Brain*>(query), static_cast<const Brain*>(key), v, scores, level);
   else
     score_pairs(all, sizes[0], static_cast<const float*>(query), static_cast<const float*>(key), v, scores, level);
 }
@@ -2547,7 +2547,7 @@ void regard_score_back(const void* query, const void* key, const float* v, const
                        float* grad_key, float* grad_v, const int64_t* sizes, int level) {
   const Pairs all{sizes[1], sizes[2], sizes[3]};
   if (sizes[4])
-    score_pairs_back(all, sizes[0], sizes[5], static_cast<const Half*>(query), static_cast<const Half*>(key), v, slope,
+    score_pairs_back(all, sizes[0], sizes[5], static_cast<const Brain*>(query), static_cast<const Brain*>(key), v, slope,
                      grad_query, grad_key, grad_v, level);
   else
     score_pairs_back(all, sizes[0], sizes[5], static_cast<const float*>(query), static_cast<const float*>(key), v,
