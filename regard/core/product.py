@@ -290,9 +290,10 @@ def count_levels() -> int:
     """How large a whole number may stand for the largest of a row.
 
     Without the instructions made for it, a processor adds two products of 8 bits in 16, and would cut off what doesn't
-    fit: rows have 7 bits there.
+    fit: rows have 7 bits there, and where our kernel is told to do without them.
     """
-    return 127 if torch.cpu._is_vnni_supported() else 63
+    library = load()
+    return 127 if torch.cpu._is_vnni_supported() and (library is None or library.level == 2) else 63
 
 
 def describe_kernels() -> str:

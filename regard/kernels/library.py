@@ -26,7 +26,7 @@ SOURCE = Path(__file__).with_name("kernels.cpp")
 COMPILER = "g++"
 # -fno-trapping-math: or GCC leaves loops with a comparison of floats as they are
 FLAGS = ("-O3", "-std=c++17", "-shared", "-fPIC", "-fopenmp", "-ffp-contract=off", "-fno-trapping-math", "-w")
-SWITCH = "REGARD_KERNELS"  # off: torch's alone
+SWITCH = "REGARD_KERNELS"  # off: torch's alone; avx2: ours without AVX-512, as on a machine that has none
 LONGEST = 120  # seconds for the compiler
 REGISTER = {1: 8, 2: 16}  # numbers that an instruction takes at once
 LEVELS = {1: "AVX2", 2: "AVX-512 with VNNI"}
@@ -96,7 +96,8 @@ Missing = Literal["switched off", "not for this machine", "no compiler", "not bu
 @cache
 def find_library() -> Library | Missing:
     """The kernels, built if need be; or why there are none."""
-    if os.environ.get(SWITCH, "").lower() in ("off", "0", "no"):
+    told = os.environ.get(SWITCH, "").lower()
+    if told in ("off", "0", "no"):
         return "switched off"
     # torch with another OpenMP than GCC's would have a second pool of threads beside it
     if (
@@ -112,6 +113,8 @@ def find_library() -> Library | Missing:
         library = Library(path)
     except (OSError, RuntimeError, subprocess.SubprocessError, AttributeError):  # no home, no room, no right, no luck
         return "not built"
+    if told == "avx2":
+        library.level = min(library.level, 1)
     return library if library.level else "not for this machine"
 
 

@@ -114,6 +114,10 @@ def test_without_kernels_all_goes_on(tmp_path: Path) -> None:
 
     usual = ask()
     assert ask(REGARD_KERNELS="off") == ("switched off", usual[1])
+    told = ask(REGARD_KERNELS="avx2")
+    assert told[0] == kernels.LEVELS[1] or usual[0] not in kernels.LEVELS.values()
+    # rows have 7 bits there: each of 630 products is off by some hundredths
+    assert float(told[1]) == pytest.approx(float(usual[1]), abs=5)
     nowhere = ask(PATH="", XDG_CACHE_HOME=str(tmp_path))
     assert nowhere == ("no compiler", usual[1]) or usual[0] == "not for this machine"
 
