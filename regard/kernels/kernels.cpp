@@ -1707,6 +1707,67 @@ void look_around(const Call& call, const Remembered& state, const float* query, 
 // Where a part of the channels begins: parts are whole blocks of LANES.
 int64_t begin_part(int64_t inner, int64_t parts, int64_t part) { return inner / LANES * part / parts * LANES; }
 
+// ---- a step of Adam, and the norm of a gradient: all weights at once, in pieces that don't depend on the threads
+
+constexpr int64_t PIECE = 1 << 14;  // numbers of one weight that a thread takes
+
+struct Piece {
+  int64_t weight, first, count;
+};
+
+std::vector<Piece> cut_pieces(int64_t weights, const int64_t* sizes) {
+  std::vector<Piece> pieces;
+  for (int64_t weight = 0; weight < weights; ++weight)
+    for (int64_t first = 0; first < sizes[weight]; first += PIECE)
+      pieces.push_back({weight, first, std::min(PIECE, sizes[weight] - first)});
+  return pieces;
+}
+
+// How one weight is moved at one step.
+struct Pace {
+  float shrink, joined;  // what decay leaves of the weight; and what is added of it to the gradient, where that isn't apart
+  float first, second, size, root, epsilon;
+};
+
+INLINED void move_piece(float* weight, const float* gradient, float* mean, float* square, int64_t count,
+                        const Pace& pace) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float slope = gradient[i] + pace.joined * weight[i];
+    mean[i] += (slope - mean[i]) * pace.first;
+    square[i] = square[i] * (1.0f - pace.second) + slope * slope * pace.second;
+    weight[i] = weight[i] * pace.shrink - pace.size * mean[i] / (std::sqrt(square[i]) * pace.root + pace.epsilon);
+  }
+}
+
+INLINED double add_squares(const float* x, int64_t count) {
+  double total = 0.0;
+  for (int64_t first = 0; first < count; first += 1024) {
+    const int64_t last = std::min(first + 1024, count);
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = first; i < last; ++i) sum += x[i] * x[i];
+    total += sum;
+  }
+  return total;
+}
+
+INLINED void shrink_piece(float* x, int64_t count, float share) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) x[i] *= share;
+}
+
+SCAN512 void move_piece_avx512(float* weight, const float* gradient, float* mean, float* square, int64_t count,
+                               const Pace& pace) {
+  move_piece(weight, gradient, mean, square, count, pace);
+}
+AVX2 void move_piece_avx2(float* weight, const float* gradient, float* mean, float* square, int64_t count,
+                          const Pace& pace) {
+  move_piece(weight, gradient, mean, square, count, pace);
+}
+SCAN512 double add_squares_avx512(const float* x, int64_t count) { return add_squares(x, count); }
+AVX2 double add_squares_avx2(const float* x, int64_t count) { return add_squares(x, count); }
+
 // ---- the best of each row: a short list is kept, and what isn't above the last of it is passed over
 
 bool is_above(float one, float other) { return one > other || (std::isnan(one) && !std::isnan(other)); }
@@ -2111,6 +2172,51 @@ void regard_best(const float* x, const float* sums, const int64_t* barred, float
       numbers[groups * wanted + out] = chosen < 0 ? 0 : places[row * wanted + next[chosen]++];
     }
   }
+}
+
+// A step of Adam: weights with their gradients, the running means of these and of their squares, and how many steps each
+// has had. `apart`: decay isn't added to the gradient.
+void regard_move(int64_t weights, const int64_t* sizes, float* const* weight, float* const* gradient, float* const* mean,
+                 float* const* square, float* const* step, double rate, double first, double second, double epsilon,
+                 double decay, int apart, int level) {
+  std::vector<Pace> paces(weights);
+  for (int64_t each = 0; each < weights; ++each) {
+    const double count = *step[each] += 1.0f;
+    paces[each] = {static_cast<float>(apart ? 1.0 - rate * decay : 1.0), static_cast<float>(apart ? 0.0 : decay),
+                   static_cast<float>(1.0 - first), static_cast<float>(1.0 - second),
+                   static_cast<float>(rate / (1.0 - std::pow(first, count))),
+                   static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(second, count))), static_cast<float>(epsilon)};
+  }
+  const std::vector<Piece> pieces = cut_pieces(weights, sizes);
+  const int64_t count = pieces.size();
+#pragma omp parallel for schedule(static) if (shares(16 * count * PIECE))
+  for (int64_t at = 0; at < count; ++at) {
+    const Piece& piece = pieces[at];
+    const int64_t each = piece.weight, from = piece.first;
+    (level == WITH_VNNI ? move_piece_avx512 : move_piece_avx2)(weight[each] + from, gradient[each] + from,
+                                                               mean[each] + from, square[each] + from, piece.count,
+                                                               paces[each]);
+  }
+}
+
+// The norm of all gradients together; where it is finite and above `most`, they are scaled down to that.
+double regard_clip(int64_t weights, const int64_t* sizes, float* const* gradient, double most, int level) {
+  const std::vector<Piece> pieces = cut_pieces(weights, sizes);
+  const int64_t count = pieces.size();
+  std::vector<double> squares(count);
+#pragma omp parallel for schedule(static) if (shares(4 * count * PIECE))
+  for (int64_t at = 0; at < count; ++at)
+    squares[at] = (level == WITH_VNNI ? add_squares_avx512 : add_squares_avx2)(
+        gradient[pieces[at].weight] + pieces[at].first, pieces[at].count);
+  double total = 0.0;
+  for (const double square : squares) total += square;
+  const double norm = std::sqrt(total);
+  if (!(norm > most) || std::isinf(norm)) return norm;
+  const float share = static_cast<float>(most / (norm + 1e-6));
+#pragma omp parallel for schedule(static) if (shares(4 * count * PIECE))
+  for (int64_t at = 0; at < count; ++at)
+    shrink_piece(gradient[pieces[at].weight] + pieces[at].first, pieces[at].count, share);
+  return norm;
 }
 
 }  // extern "C"
