@@ -1707,6 +1707,32 @@ void look_around(const Call& call, const Remembered& state, const float* query, 
 // Where a part of the channels begins: parts are whole blocks of LANES.
 int64_t begin_part(int64_t inner, int64_t parts, int64_t part) { return inner / LANES * part / parts * LANES; }
 
+// ---- a loss: log Σ e^z - sharp · z[target] - even · Σ z of a row of scores, and its gradient in their place
+
+INLINED float lose_row(float* z, int64_t words, int64_t target, float sharp, float even) {
+  float largest = -INFINITY, level = 0.0f, mass = 0.0f;
+#pragma omp simd reduction(max : largest) reduction(+ : level)
+  for (int64_t i = 0; i < words; ++i) {
+    largest = z[i] > largest ? z[i] : largest;
+    level += z[i];
+  }
+  const float hit = z[target];
+#pragma omp simd reduction(+ : mass)
+  for (int64_t i = 0; i < words; ++i) mass += z[i] = exponential(z[i] - largest);
+  const float share = 1.0f / mass;
+#pragma omp simd
+  for (int64_t i = 0; i < words; ++i) z[i] = z[i] * share - even;
+  z[target] -= sharp;
+  return largest + std::log(mass) - sharp * hit - (even != 0.0f ? even * level : 0.0f);
+}
+
+SCAN512 float lose_avx512(float* z, int64_t words, int64_t target, float sharp, float even) {
+  return lose_row(z, words, target, sharp, even);
+}
+AVX2 float lose_avx2(float* z, int64_t words, int64_t target, float sharp, float even) {
+  return lose_row(z, words, target, sharp, even);
+}
+
 // ---- a step of Adam, and the norm of a gradient: all weights at once, in pieces that don't depend on the threads
 
 constexpr int64_t PIECE = 1 << 14;  // numbers of one weight that a thread takes
@@ -2172,6 +2198,14 @@ void regard_best(const float* x, const float* sums, const int64_t* barred, float
       numbers[groups * wanted + out] = chosen < 0 ? 0 : places[row * wanted + next[chosen]++];
     }
   }
+}
+
+// What each row of scores loses, (rows,), and in the place of the scores, (rows, words), their gradient.
+void regard_lose(float* z, const int64_t* targets, int64_t rows, int64_t words, float sharp, float even, float* lost,
+                 int level) {
+#pragma omp parallel for schedule(static) if (shares(16 * rows * words))
+  for (int64_t row = 0; row < rows; ++row)
+    lost[row] = (level == WITH_VNNI ? lose_avx512 : lose_avx2)(z + row * words, words, targets[row], sharp, even);
 }
 
 // A step of Adam: weights with their gradients, the running means of these and of their squares, and how many steps each

@@ -62,6 +62,7 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_hear": (*(c_void_p,) * 9, c_int),
     "regard_hear_back": (*(c_void_p,) * 11, c_int),
     "regard_best": (*(c_void_p,) * 6, c_int),
+    "regard_lose": (c_void_p, c_void_p, c_int64, c_int64, c_float, c_float, c_void_p, c_int),
     "regard_move": (c_int64, *(c_void_p,) * 6, *(c_double,) * 5, c_int, c_int),
     "regard_clip": (c_int64, c_void_p, c_void_p, c_double, c_int),
 }
