@@ -1361,9 +1361,8 @@ INLINED float gaussian_unit(float x) {
 
 // x (1 + tanh u) / 2 is x σ(2u), which loses nothing where the tangent is near -1.
 constexpr float FIT = 1.59576912f;  // 2 √(2/π)
-INLINED float fitted_unit(float x) {
-  return x / (1.0f + exponential(-FIT * (x + 0.044715f * x * x * x)));
-}
+INLINED float fitted_share(float x) { return 1.0f / (1.0f + exponential(-FIT * (x + 0.044715f * x * x * x))); }
+INLINED float fitted_unit(float x) { return x * fitted_share(x); }
 
 INLINED void activate_row(float* x, int64_t width, int64_t what) {
   if (what == RELU) {
@@ -1394,6 +1393,7 @@ INLINED float fitted_slope(float x) {
   const float grown = exponential(FIT * (x + 0.044715f * x * x * x)), share = 1.0f / (grown + 1.0f);
   return grown * share * (1.0f + x * share * FIT * (1.0f + 0.134145f * x * x));
 }
+INLINED float logistic_unit(float x) { return x / (1.0f + exponential(-x)); }
 INLINED float logistic_slope(float x) {
   const float share = 1.0f / (1.0f + exponential(-x));
   return share * (1.0f + x * (1.0f - share));
@@ -1419,19 +1419,49 @@ INLINED void bend_piece(const float* x, const float* slope, int64_t count, int64
   activate_row(y, count, what);
 }
 
+// f(x), and f'(x) in the place of x: what costs most of both is computed once.
+INLINED void replace_piece(float* x, int64_t count, int64_t what, float* y) {
+  if (what == GELU) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      y[i] = gaussian_unit(x[i]);
+      x[i] = gaussian_slope(x[i]);
+    }
+  } else if (what == GELU_TANH) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      const float share = fitted_share(x[i]), square = x[i] * x[i];
+      y[i] = x[i] * share;
+      x[i] = share * (1.0f + x[i] * (1.0f - share) * FIT * (1.0f + 0.134145f * square));
+    }
+  } else if (what == SILU) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      y[i] = logistic_unit(x[i]);
+      x[i] = logistic_slope(x[i]);
+    }
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      y[i] = hyperbolic_tangent(x[i]);
+      x[i] = 1.0f - y[i] * y[i];
+    }
+  }
+}
+
 SCAN512 void bend_avx512(const float* x, const float* slope, int64_t count, int64_t what, float* y) {
   bend_piece(x, slope, count, what, y);
 }
 AVX2 void bend_avx2(const float* x, const float* slope, int64_t count, int64_t what, float* y) {
   bend_piece(x, slope, count, what, y);
 }
+SCAN512 void replace_avx512(float* x, int64_t count, int64_t what, float* y) { replace_piece(x, count, what, y); }
+AVX2 void replace_avx2(float* x, int64_t count, int64_t what, float* y) { replace_piece(x, count, what, y); }
 
 // ---- what stands before and behind the scan: a short convolution with its activation, and a gate; each in one pass
 
 constexpr int64_t MOST_TAPS = 8;
 constexpr int64_t ABREAST = 128;  // channels that are carried through time together
-
-INLINED float logistic_unit(float x) { return x / (1.0f + exponential(-x)); }
 
 // Some channels of one row: `x` (time, inner), `tail` (taps - 1, inner), what came before; `weight` (taps, inner).
 struct Taps {
@@ -1959,6 +1989,16 @@ void regard_bend(const float* x, const float* slope, int64_t count, int64_t what
   for (int64_t each = 0; each < pieces; ++each) {
     const int64_t first = each * piece, some = count - first < piece ? count - first : piece;
     (level == WITH_VNNI ? bend_avx512 : bend_avx2)(x + first, slope ? slope + first : nullptr, some, what, y + first);
+  }
+}
+
+// y = f(x), and f'(x) in the place of x.
+void regard_replace(float* x, int64_t count, int64_t what, float* y, int level) {
+  const int64_t piece = 4096, pieces = (count + piece - 1) / piece;
+#pragma omp parallel for schedule(static) if (shares(32 * count))
+  for (int64_t each = 0; each < pieces; ++each) {
+    const int64_t first = each * piece, some = count - first < piece ? count - first : piece;
+    (level == WITH_VNNI ? replace_avx512 : replace_avx2)(x + first, some, what, y + first);
   }
 }
 

@@ -50,6 +50,7 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_attend": (*(c_void_p,) * 8, c_float, c_int),
     "regard_attend_back": (*(c_void_p,) * 12, c_float, c_int),
     "regard_bend": (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int),
+    "regard_replace": (c_void_p, c_int64, c_int64, c_void_p, c_int),
     "regard_play": (c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_int64, c_int),
     "regard_scan": (*(c_void_p,) * 9, c_int),
     "regard_scan_back": (*(c_void_p,) * 14, c_int),
