@@ -530,7 +530,8 @@ void multiply_many(Matrix x, Matrix w, const float* bias, bool adds, int64_t row
   const bool turned = x.column != 1;
 #pragma omp parallel if (shares(rows * inputs * outputs))
   {
-    std::vector<float> near(turned ? STRIP * LYING : 0);
+    static thread_local std::vector<float> near;
+    near.resize(turned ? STRIP * LYING : 0);
     for (int64_t left = 0; left < outputs; left += WIDE)
       for (int64_t k = 0; k < inputs; k += DEEP) {
         const int64_t deep = inputs - k < DEEP ? inputs - k : DEEP;
@@ -565,7 +566,7 @@ void multiply_many(Matrix x, Matrix w, const float* bias, bool adds, int64_t row
 }
 
 // The sum of all rows, one after the other.
-void add_rows(Matrix x, int64_t rows, int64_t columns, float* y) {
+AVX512 void add_rows(Matrix x, int64_t rows, int64_t columns, float* y) {
   const int64_t pieces = (columns + PANEL - 1) / PANEL;
 #pragma omp parallel for schedule(static) if (shares(8 * rows * columns))
   for (int64_t piece = 0; piece < pieces; ++piece) {
@@ -2159,17 +2160,24 @@ void regard_norm(const float* x, const float* gain, const float* bias, int64_t r
   }
 }
 
-// The way back. grads: (parts, 2, width), those of gain and bias, to be added up, zeros at first.
+// The way back; grads: (2, width), those of gain and bias. They are added up part by part, whoever computes these.
 void regard_norm_back(const float* x, const float* gain, const float* slope, const float* kept, int64_t rows,
-                      int64_t width, int64_t parts, int centres, float* grad_x, float* grads, int level) {
+                      int64_t width, int centres, float* grad_x, float* grads, int level) {
+  constexpr int64_t parts = 16;
+  static thread_local std::vector<float> room;
+  room.assign(parts * 2 * width, 0.0f);
+  float* const each = room.data();
 #pragma omp parallel for schedule(static) if (shares(8 * rows * width))
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t first = begin_tile(rows, parts, part), count = begin_tile(rows, parts, part + 1) - first;
     const int64_t at = first * width;
-    float* const to = grads + part * 2 * width;
+    float* const to = each + part * 2 * width;
     (level == WITH_VNNI ? norm_rows_back_avx512 : norm_rows_back_avx2)(
         x + at, gain, slope + at, kept + 2 * first, count, width, centres, grad_x + at, to, to + width);
   }
+  std::memcpy(grads, each, 2 * width * sizeof(float));
+  for (int64_t part = 1; part < parts; ++part)
+    for (int64_t i = 0; i < 2 * width; ++i) grads[i] += each[part * 2 * width + i];
 }
 
 // What comes to each node along its edges; `sizes`: nodes, width, parts. out: (nodes, width).

@@ -59,7 +59,7 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_gate": (*(c_void_p,) * 4, *(c_int64,) * 3, c_void_p, c_int),
     "regard_gate_back": (*(c_void_p,) * 4, c_int64, c_void_p, *(c_int64,) * 3, *(c_void_p,) * 4, c_int),
     "regard_norm": (*(c_void_p,) * 3, c_int64, c_int64, c_float, c_int, c_void_p, c_void_p, c_int),
-    "regard_norm_back": (*(c_void_p,) * 4, *(c_int64,) * 3, c_int, c_void_p, c_void_p, c_int),
+    "regard_norm_back": (*(c_void_p,) * 4, *(c_int64,) * 2, c_int, c_void_p, c_void_p, c_int),
     "regard_hear": (*(c_void_p,) * 9, c_int),
     "regard_hear_back": (*(c_void_p,) * 11, c_int),
     "regard_best": (*(c_void_p,) * 6, c_int),
