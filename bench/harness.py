@@ -33,8 +33,15 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 # the environment of the others, which `python -m bench.peers` makes
 PEERS = Path(os.environ.get("BENCH_PEERS", ROOT / ".venv-bench"))
 LONGEST = 1800.0  # seconds that a side may take for one answer: whoever hangs must not stop the others
-# what tells a library to use other instructions than the machine has
-TOLD = ("REGARD_KERNELS", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "CT2_FORCE_CPU_ISA")
+# what tells libraries to do without AVX-512: ours, torch and the two that it asks, CTranslate2
+AVX2 = {
+    "REGARD_KERNELS": "avx2",
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "CT2_FORCE_CPU_ISA": "AVX2",
+}
+DEAF = ("llama", "runtime")  # sides that can't be told
 
 
 class Missing(Exception):
@@ -59,6 +66,8 @@ class Worker:
 
     def __init__(self, side: Side, threads: int) -> None:
         self.side = side
+        if side.system in DEAF and is_kept():
+            raise Missing("it can't be told to do without AVX-512")
         python = sys.executable if side.environment == "ours" else str(PEERS / "bin" / "python")
         if not Path(python).exists():
             raise Missing(f"{PEERS.name} isn't there; python -m bench.peers makes it")
@@ -292,7 +301,14 @@ def name_instructions(flags: set[str], told: Mapping[str, str]) -> str:
     extra = {"bf16": {"avx512_bf16"}, "VNNI": {"avx512_vnni", "avx_vnni"}, "AMX": {"amx_int8", "amx_bf16"}}
     more = [name for name, any_of in extra.items() if any_of & flags]
     named = f"{widest} ({', '.join(more)})" if more else widest
+    if told == AVX2:
+        return f"AVX2, all told to do without {named}"
     return ", ".join([named, *(f"{name}={value}" for name, value in told.items())])
+
+
+def is_kept() -> bool:
+    """Whether all are told to do without AVX-512."""
+    return AVX2.items() <= os.environ.items()
 
 
 def describe_instructions() -> str:
@@ -301,7 +317,7 @@ def describe_instructions() -> str:
         found = re.search(r"(?m)^flags\s*: (.*)$", Path("/proc/cpuinfo").read_text())
     except OSError:
         found = None
-    told = {name: os.environ[name] for name in TOLD if name in os.environ}
+    told = {name: os.environ[name] for name in AVX2 if name in os.environ}
     return name_instructions(set(found[1].split()) if found else set(), told)
 
 
@@ -330,6 +346,7 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", metavar="PATTERN", help="cases whose name has this in it")
     parser.add_argument("--page", type=Path, help=f"where rows are written ({PAGE.relative_to(ROOT)})")
     parser.add_argument("--json", action="store_true", help="print one JSON object a row")
+    parser.add_argument("--avx2", action="store_true", help="tell all to do without AVX-512, for rows of their own")
     parser.add_argument("--strict", action="store_true", help="end with status 1 when a promise isn't kept")
     return parser
 
@@ -337,6 +354,8 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
 def read_words(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """The words, settled: a smoke run is one round, and writes only where it is told to."""
     words = parser.parse_args()
+    if words.avx2:
+        os.environ.update(AVX2)
     if words.quick:
         words.rounds = 1
         say("a smoke run: what it prints are no measurements")

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from bench.growth import fit_exponent
-from bench.harness import Missing, Side, Worker, name_instructions, read_speed, take_turns
+from bench.harness import AVX2, Missing, Side, Worker, name_instructions, read_speed, take_turns
 from bench.page import HEAD, Bar, Better, Table, choose_best, put_table, read_rows, tell_figure
 from bench.precision import list_bars
 from bench.sides.llama import rename
@@ -140,10 +140,18 @@ def test_what_is_missing_says_why() -> None:
         ({"avx2", "avx_vnni"}, {}, "AVX2 (VNNI)"),
         ({"avx2", "avx512f", "avx512_bf16", "avx512_vnni"}, {}, "AVX-512 (bf16, VNNI)"),
         ({"avx512f"}, {"ATEN_CPU_CAPABILITY": "avx2"}, "AVX-512, ATEN_CPU_CAPABILITY=avx2"),
+        ({"avx512f", "avx512_vnni"}, AVX2, "AVX2, all told to do without AVX-512 (VNNI)"),
     ],
 )
 def test_a_machine_is_known_by_its_instructions(flags: set[str], told: dict[str, str], name: str) -> None:
     assert name_instructions(flags, told) == name
+
+
+def test_who_cannot_be_told_to_do_without_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in AVX2.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(Missing, match="without AVX-512"):
+        Worker(Side("llama.cpp", "llama", "generate"), 1)
 
 
 def test_exponents_are_slopes_of_logarithms() -> None:
@@ -217,7 +225,7 @@ def test_a_program_s_own_reports_are_its_speed_and_silence_is_missing() -> None:
 
 def test_a_side_that_could_not_measure_once_is_asked_again() -> None:
     """A machine that is too busy in one round, or beside a neighbour, may not be so in the next."""
-    say = "from bench.harness import Missing, serve\n"
+    say = "from bench.harness import AVX2, Missing, serve\n"
     say += "def measure():\n    if found := tries.pop(0): return found\n    raise Missing('too few steps')\n"
     say += "tries = [1.0, None, 2.0]\nserve({'job': lambda _: measure})"
     done = subprocess.run(

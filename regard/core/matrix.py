@@ -56,6 +56,14 @@ def matmul(x: Tensor, w: Tensor, out: Tensor | None = None, adds: bool = False) 
     return out.addmm_(x, w) if adds else torch.mm(x, w, out=out)
 
 
+def matmuls(x: Tensor, w: Tensor) -> Tensor:
+    """The same for several matrices of one shape: (count, rows, inputs) by (count, inputs, outputs)."""
+    found = x.new_empty(len(x), x.shape[1], w.shape[2])
+    for one, other, out in zip(x, w, found, strict=True):
+        matmul(one, other, out)
+    return found
+
+
 class LinearProduct(torch.autograd.Function):
     """x Wᵀ + b, and its gradients, each a product of two of the three."""
 

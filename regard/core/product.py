@@ -8,8 +8,9 @@ row's answer never depends on its neighbours.
     int8         8 bits for weights and for each row that is multiplied; sums are whole numbers, and exact
     int4         4 bits, with a scale and a zero for each 32 weights of a channel; rows are in bf16
 
-The kernels are torch's own (FBGEMM, oneDNN), and pack for the instructions of the machine that they run on; 8 bits have
-one of ours too, which gives the same numbers sooner, where it could be built.
+The kernels are torch's own (FBGEMM, oneDNN), and pack for the instructions of the machine that they run on; two have
+one of ours too, where it could be built: with 8 bits it gives the same numbers sooner, and with bf16 better ones,
+since torch's rounds what comes out to bf16 as well.
 """
 
 from __future__ import annotations
@@ -55,14 +56,29 @@ class Product(nn.Module):
         """The buffers, from whole weights."""
         raise NotImplementedError
 
+    @cached_property
+    def kernel(self) -> Kernel | None:
+        """Ours, where there is one."""
+        return None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied: not the kernel, which is a part of this process, and is made again."""
+        return {name: value for name, value in vars(self).items() if name != "kernel"}
+
     def forward(self, x: Tensor) -> Tensor:
         """x Wᵀ: (rows, inputs) to (rows, outputs), in single precision."""
-        raise NotImplementedError
+        return self.add(x, None)
 
     def add(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x Wᵀ + b."""
-        found: Tensor = self(x)
+        if self.kernel is not None:
+            return self.kernel.multiply(x, bias)
+        found = self.ask_torch(x)
         return found if bias is None else found.add_(bias)
+
+    def ask_torch(self, x: Tensor) -> Tensor:
+        """x Wᵀ by torch's kernel."""
+        raise NotImplementedError
 
     def unpack(self, rows: Tensor | None = None) -> Tensor:
         """The numbers that the weights count as, or those of some outputs: (outputs, inputs)."""
@@ -84,7 +100,7 @@ class HalfProduct(Product):
     def packed(self) -> Any:
         return torch.ops.quantized.linear_prepack_fp16(self.plain.float(), None)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def ask_torch(self, x: Tensor) -> Tensor:
         found: Tensor = torch.ops.quantized.linear_dynamic_fp16(x.float(), self.packed)
         return found
 
@@ -93,14 +109,19 @@ class HalfProduct(Product):
 
 
 class BrainProduct(Product):
-    """bfloat16, for weights and rows."""
+    """bfloat16, for weights; rows are rounded to it where the processor multiplies two of them, and sums never."""
 
     bits = 16
 
     def quantise(self, weight: Tensor) -> dict[str, Tensor]:
         return {"plain": weight.bfloat16()}
 
-    def forward(self, x: Tensor) -> Tensor:
+    @cached_property
+    def kernel(self) -> Kernel | None:
+        library = load()
+        return None if library is None else BrainKernel(library, self)
+
+    def ask_torch(self, x: Tensor) -> Tensor:
         return F.linear(x.bfloat16(), self.plain).float()
 
     def unpack(self, rows: Tensor | None = None) -> Tensor:
@@ -131,18 +152,9 @@ class ByteProduct(Product):
     def kernel(self) -> Kernel | None:
         """Ours, where there is one that makes the same of so many levels."""
         library = load()
-        return None if library is None or self.levels > EXACT[library.level] else Kernel(library, self)
+        return None if library is None or self.levels > EXACT[library.level] else ByteKernel(library, self)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What is copied: not the kernel, which is a part of this process, and is made again."""
-        return {name: value for name, value in vars(self).items() if name != "kernel"}
-
-    def add(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        return super().add(x, bias) if self.kernel is None else self.kernel.multiply(x, bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.kernel is not None:
-            return self.kernel.multiply(x, None)
+    def ask_torch(self, x: Tensor) -> Tensor:
         size = x.abs().amax(1, keepdim=True).float().clamp_min_(torch.finfo(torch.float32).tiny * 127).div_(self.levels)
         zero = self.levels + 1
         whole = torch.div(x, size).round_().add_(zero).to(torch.uint8)
@@ -157,19 +169,15 @@ class ByteProduct(Product):
 
 
 class Kernel:
-    """Weights of 8 bits as our own kernel reads them."""
+    """Packed weights as one of our own kernels reads them."""
 
-    def __init__(self, library: Library, product: ByteProduct) -> None:
+    def __init__(self, library: Library, product: Product) -> None:
         self.functions, self.level = library.functions, library.level
-        self.levels, self.scale = product.levels, product.scale
         self.outputs, self.inputs = product.outputs, product.inputs
-        self.call = self.functions.regard_multiply
-        self.packed = torch.empty(self.functions.regard_packed_bytes(self.outputs, self.inputs), dtype=torch.int8)
-        self.sums = torch.empty(self.outputs, dtype=torch.int32)
-        plain = product.plain.contiguous()
-        self.functions.regard_pack(
-            plain.data_ptr(), self.outputs, self.inputs, self.packed.data_ptr(), self.sums.data_ptr()
-        )
+
+    def call(self, x: Tensor, bias: int | None, found: Tensor) -> None:
+        """Let the kernel write x Wᵀ + b to where it belongs; `bias`: where it stands."""
+        raise NotImplementedError
 
     def multiply(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x Wᵀ + b: (rows, inputs) to (rows, outputs)."""
@@ -178,13 +186,47 @@ class Kernel:
             x = x.float().contiguous()
         if bias is not None and (bias.dtype != torch.float32 or not bias.is_contiguous()):
             bias = bias.float().contiguous()
-        rows = x.shape[0]
-        found = x.new_empty(rows, self.outputs)
-        self.call(
-            *(x.data_ptr(), rows, self.inputs, self.packed.data_ptr(), self.sums.data_ptr(), self.scale.data_ptr()),
-            *(None if bias is None else bias.data_ptr(), self.outputs, self.levels, found.data_ptr(), self.level),
-        )
+        found = x.new_empty(x.shape[0], self.outputs)
+        self.call(x, None if bias is None else bias.data_ptr(), found)
         return found
+
+
+class ByteKernel(Kernel):
+    """Weights of 8 bits."""
+
+    def __init__(self, library: Library, product: ByteProduct) -> None:
+        super().__init__(library, product)
+        self.levels, self.scale = product.levels, product.scale
+        self.packed = torch.empty(self.functions.regard_packed_bytes(self.outputs, self.inputs), dtype=torch.int8)
+        self.sums = torch.empty(self.outputs, dtype=torch.int32)
+        plain = product.plain.contiguous()
+        self.functions.regard_pack(
+            plain.data_ptr(), self.outputs, self.inputs, self.packed.data_ptr(), self.sums.data_ptr()
+        )
+
+    def call(self, x: Tensor, bias: int | None, found: Tensor) -> None:
+        self.functions.regard_multiply(
+            *(x.data_ptr(), x.shape[0], self.inputs, self.packed.data_ptr(), self.sums.data_ptr()),
+            *(self.scale.data_ptr(), bias, self.outputs, self.levels, found.data_ptr(), self.level),
+        )
+
+
+class BrainKernel(Kernel):
+    """Weights of bf16; sums are in single precision, in the order of the inputs."""
+
+    def __init__(self, library: Library, product: BrainProduct) -> None:
+        super().__init__(library, product)
+        self.packed = torch.empty(self.functions.regard_packed_brains(self.outputs, self.inputs), dtype=torch.int16)
+        plain = product.plain.contiguous()
+        self.functions.regard_pack_brains(
+            plain.data_ptr(), self.outputs, self.inputs, self.packed.data_ptr(), self.level
+        )
+
+    def call(self, x: Tensor, bias: int | None, found: Tensor) -> None:
+        self.functions.regard_multiply_brains(
+            *(x.data_ptr(), x.shape[0], self.inputs, self.packed.data_ptr(), bias),
+            *(self.outputs, found.data_ptr(), self.level),
+        )
 
 
 class NibbleProduct(Product):
@@ -208,7 +250,7 @@ class NibbleProduct(Product):
     def packed(self) -> Any:
         return torch.ops.aten._convert_weight_to_int4pack_for_cpu(spread_nibbles(self.plain).int(), 1)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def ask_torch(self, x: Tensor) -> Tensor:
         rows = F.pad(x.bfloat16(), (0, -self.inputs % GROUP))
         found: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.packed, GROUP, self.scale)
         return found[:, : self.outputs].float()
@@ -248,9 +290,10 @@ def count_levels() -> int:
     """How large a whole number may stand for the largest of a row.
 
     Without the instructions made for it, a processor adds two products of 8 bits in 16, and would cut off what doesn't
-    fit: rows have 7 bits there.
+    fit: rows have 7 bits there, and where our kernel is told to do without them.
     """
-    return 127 if torch.cpu._is_vnni_supported() else 63
+    library = load()
+    return 127 if torch.cpu._is_vnni_supported() and (library is None or library.level == 2) else 63
 
 
 def describe_kernels() -> str:
@@ -259,8 +302,8 @@ def describe_kernels() -> str:
 
 
 def has_brain_floats() -> bool:
-    """Whether the processor multiplies bf16 itself. Elsewhere it is emulated, and slower than fp32, some by far."""
-    return torch.cpu._is_avx512_bf16_supported()
+    """Whether our kernel multiplies bf16, or the processor. Elsewhere torch emulates it, far slower than fp32."""
+    return load() is not None or torch.cpu._is_avx512_bf16_supported()
 
 
 def multiply(product: Product, x: Tensor, bias: Tensor | None) -> Tensor:

@@ -20,14 +20,14 @@ from regard.core.activation import NUMBERS
 from regard.core.dense import Dense
 from regard.core.mask import Mask
 from regard.core.packed import PackedDense
-from regard.core.product import ByteProduct
+from regard.core.product import BrainKernel, ByteKernel
 from regard.core.slots import Slots
 from regard.core.state import Memory, Shared, State
 from regard.core.view import View
 from regard.kernels.library import REGISTER, Library, load
 
 # as the kernels number them
-CENTRE, ROOT, SINGLE, BYTES, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL, AROUND = range(11)
+CENTRE, ROOT, SINGLE, BYTES, BRAINS, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL, AROUND = range(12)
 
 Giver = Callable[[View], Tensor]  # (1 or rows, …): what a step needs beside its vectors
 
@@ -104,15 +104,20 @@ class Tape:
         return self._add(TapeLine(kind, (x,), self.take(width), width, weights=(gain, None, None, bias), number=eps))
 
     def multiply(self, dense: nn.Module, x: int) -> int:
-        """A linear map of a register: whole weights, or those of 8 bits."""
+        """A linear map of a register: whole weights, or those that a kernel of ours has packed."""
         if type(dense) is Dense:
             return self._multiply(
                 TapeLine(SINGLE, (x,), -1, *sizes(dense), weights=(dense.weight, None, None, dense.bias))
             )
-        if isinstance(dense, PackedDense) and isinstance(dense.product, ByteProduct) and dense.product.kernel:
-            kernel = dense.product.kernel
-            weights = (kernel.packed, kernel.sums, kernel.scale, dense.bias)
-            return self._multiply(TapeLine(BYTES, (x,), -1, *sizes(dense), kernel.levels, weights))
+        if isinstance(dense, PackedDense):
+            kernel, bias = dense.product.kernel, dense.bias
+            if isinstance(kernel, ByteKernel):
+                weights = kernel.packed, kernel.sums, kernel.scale, bias
+                return self._multiply(TapeLine(BYTES, (x,), -1, *sizes(dense), kernel.levels, weights))
+            if isinstance(kernel, BrainKernel):
+                return self._multiply(
+                    TapeLine(BRAINS, (x,), -1, *sizes(dense), weights=(kernel.packed, None, None, bias))
+                )
         raise NotWritable(type(dense).__name__)
 
     def _multiply(self, line: TapeLine) -> int:

@@ -1,6 +1,6 @@
 // What torch's own kernels leave on the table: few rows multiplied by packed weights, few queries that look at many keys
 // and the best of many words, when a model writes token by token; products and attention where MKL leaves half of a
-// processor idle; messages along edges; and Mamba's selective scan, which torch has no kernel for.
+// processor idle; messages along edges; Mamba's selective scan, which torch has no kernel for; and norms of maps.
 //
 // Plain C functions over plain arrays: no header but the compiler's, so it is built in seconds, by any C++17 compiler
 // on x86-64. Each function has a path for AVX-512 with VNNI and one for AVX2, chosen when it runs. Threads are
@@ -236,25 +236,175 @@ struct Bytes {
   const float *scale, *bias;
 };
 
+// `tile(output, row, count)` for each panel of outputs, by its first, and `most` rows of each chunk.
+template <typename Do>
+void each_tile(int64_t rows, int64_t inputs, int64_t outputs, int64_t most, const Do& tile) {
+  const int64_t panels = round_up(outputs, PANEL) / PANEL, chunks = (rows + CHUNK - 1) / CHUNK;
+#pragma omp parallel for schedule(static) if (shares(rows * inputs * outputs))
+  for (int64_t work = 0; work < panels * chunks; ++work) {
+    const int64_t first = work / panels * CHUNK, last = first + CHUNK < rows ? first + CHUNK : rows;
+    for (int64_t row = first; row < last; row += most)
+      tile(work % panels * PANEL, row, last - row < most ? last - row : most);
+  }
+}
+
 // y = ((p qᵀ) · scale) · size + bias, where p are rows in whole numbers of their own size: (rows, outputs).
 void multiply_rounded(const Rounded& from, int64_t rows, const Bytes& w, int64_t outputs, int levels, float* y,
                       int level) {
   const Tile* tiles = level == WITH_VNNI ? TILES_AVX512 : TILES_AVX2;
-  const int64_t most = level == WITH_VNNI ? 6 : 2, stride = from.stride;
-  const int64_t panels = round_up(outputs, PANEL) / PANEL, chunks = (rows + CHUNK - 1) / CHUNK;
-#pragma omp parallel for schedule(static) if (shares(rows * stride * outputs))
-  for (int64_t work = 0; work < panels * chunks; ++work) {
-    const int64_t number = work % panels, first = work / panels * CHUNK;
-    const int64_t last = first + CHUNK < rows ? first + CHUNK : rows, begin = number * PANEL;
+  const int64_t stride = from.stride;
+  each_tile(rows, stride, outputs, level == WITH_VNNI ? 6 : 2, [&](int64_t begin, int64_t row, int64_t count) {
     const Panel panel{w.packed + begin * stride,         w.sums + begin, w.scale + begin,
                       w.bias ? w.bias + begin : nullptr, stride / QUAD,  outputs - begin < PANEL ? outputs - begin : PANEL};
-    for (int64_t row = first; row < last;) {
-      const int64_t now = last - row < most ? last - row : most;
-      tiles[now - 1](from.numbers.data() + row * stride, stride, from.sizes.data() + row, panel, levels + 1,
+    tiles[count - 1](from.numbers.data() + row * stride, stride, from.sizes.data() + row, panel, levels + 1,
                      y + row * outputs + begin, outputs);
-      row += now;
+  });
+}
+
+// ---- weights in bf16, the upper half of a float; sums in single precision, in the order of the inputs
+//
+// Where the processor multiplies two bf16 at once, rows are rounded to it too: twice as fast as single precision.
+// Elsewhere weights become floats on their way, and rows stay as they are.
+
+constexpr int64_t PAIR = 2;  // inputs that one instruction multiplies and adds up
+constexpr int64_t SIDE = 8;  // outputs of a register of AVX2, whose weights share words with those of the next eight
+
+// sums += two products of each output; compilers before GCC 10, and their assemblers, don't know it
+#if __GNUC__ >= 10
+bool has_brains() { return __builtin_cpu_supports("avx512bf16"); }
+#define ADD_PAIR(sums, two, weights) asm("vdpbf16ps %2, %1, %0" : "+v"(sums) : "v"(two), "v"(weights))
+#else
+bool has_brains() { return false; }
+#define ADD_PAIR(sums, two, weights)
+#endif
+
+bool rounds_brains(int level) { return level == WITH_VNNI && has_brains(); }
+
+// To the nearest, of two equally near ones to the even one; what is no number stays none.
+AVX512 void round_brains(const float* x, int64_t count, uint16_t* out) {
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 there = count - i >= 16 ? 0xffff : (1u << (count - i)) - 1;
+    const __m512 v = _mm512_maskz_loadu_ps(there, x + i);
+    const __m512i bits = _mm512_castps_si512(v);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i up = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    up = _mm512_mask_mov_epi32(up, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), _mm512_set1_epi32(0x7fc00000));
+    _mm512_mask_cvtepi32_storeu_epi16(out + i, there, _mm512_srli_epi32(up, 16));
+  }
+}
+
+// ROWS rounded rows by a panel, packed as [inputs / 2][64][2].
+template <int ROWS>
+AVX512 void pair_avx512(const uint16_t* x, int64_t stride, const uint16_t* w, const float* bias, int64_t outputs,
+                        float* y, int64_t step) {
+  __m512 sum[ROWS][4];
+#pragma GCC unroll 8
+  for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 4
+    for (int o = 0; o < 4; ++o) sum[r][o] = _mm512_setzero_ps();
+  for (int64_t k = 0; k < stride; k += PAIR) {
+    __m512i v[4];
+#pragma GCC unroll 4
+    for (int o = 0; o < 4; ++o) v[o] = _mm512_loadu_si512(w + k * PANEL + o * 32);
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; ++r) {
+      int32_t two;
+      std::memcpy(&two, x + r * stride + k, 4);
+      const __m512i n = _mm512_set1_epi32(two);
+#pragma GCC unroll 4
+      for (int o = 0; o < 4; ++o) ADD_PAIR(sum[r][o], n, v[o]);
     }
   }
+#pragma GCC unroll 4
+  for (int o = 0; o < 4; ++o) {
+    const int64_t left = outputs - o * 16;
+    if (left <= 0) return;
+    const __mmask16 kept = left >= 16 ? 0xffff : (1u << left) - 1;
+    const __m512 more = bias ? _mm512_maskz_loadu_ps(kept, bias + o * 16) : _mm512_setzero_ps();
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; ++r) _mm512_mask_storeu_ps(y + r * step + o * 16, kept, _mm512_add_ps(sum[r][o], more));
+  }
+}
+
+// ROWS rows by a panel, packed as [inputs][4][8][2]: a word holds the weights of two outputs that are eight apart.
+template <int ROWS>
+AVX2 void widen_avx2(const float* x, int64_t inputs, const uint16_t* w, const float* bias, int64_t outputs, float* y,
+                     int64_t step) {
+  constexpr int WORDS = ROWS == 1 ? 4 : ROWS <= 3 ? 2 : 1;  // registers of words at once: sixteen hold twelve sums
+  const __m256i upper = _mm256_set1_epi32(0xffff0000);
+  for (int64_t first = 0; first < 4 && first * 2 * SIDE < outputs; first += WORDS) {
+    __m256 sum[ROWS][WORDS][2];
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 4
+      for (int o = 0; o < WORDS; ++o) sum[r][o][0] = sum[r][o][1] = _mm256_setzero_ps();
+    for (int64_t k = 0; k < inputs; ++k) {
+#pragma GCC unroll 4
+      for (int o = 0; o < WORDS; ++o) {
+        const __m256i two =
+            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w + k * PANEL + (first + o) * 2 * SIDE));
+        const __m256 low = _mm256_castsi256_ps(_mm256_slli_epi32(two, 16));
+        const __m256 high = _mm256_castsi256_ps(_mm256_and_si256(two, upper));
+#pragma GCC unroll 8
+        for (int r = 0; r < ROWS; ++r) {
+          const __m256 n = _mm256_broadcast_ss(x + r * inputs + k);
+          sum[r][o][0] = _mm256_fmadd_ps(n, low, sum[r][o][0]);
+          sum[r][o][1] = _mm256_fmadd_ps(n, high, sum[r][o][1]);
+        }
+      }
+    }
+    alignas(32) float held[ROWS][WORDS * 2 * SIDE];
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 4
+      for (int o = 0; o < WORDS; ++o) {
+        _mm256_store_ps(held[r] + o * 2 * SIDE, sum[r][o][0]);
+        _mm256_store_ps(held[r] + o * 2 * SIDE + SIDE, sum[r][o][1]);
+      }
+    const int64_t at = first * 2 * SIDE, count = std::min<int64_t>(outputs - at, WORDS * 2 * SIDE);
+    for (int r = 0; r < ROWS; ++r)
+      for (int64_t j = 0; j < count; ++j) y[r * step + at + j] = bias ? held[r][j] + bias[at + j] : held[r][j];
+  }
+}
+
+using Pair = void (*)(const uint16_t*, int64_t, const uint16_t*, const float*, int64_t, float*, int64_t);
+using Widen = void (*)(const float*, int64_t, const uint16_t*, const float*, int64_t, float*, int64_t);
+constexpr Pair PAIRS[] = {pair_avx512<1>, pair_avx512<2>, pair_avx512<3>,
+                          pair_avx512<4>, pair_avx512<5>, pair_avx512<6>};
+constexpr Widen WIDENS[] = {widen_avx2<1>, widen_avx2<2>, widen_avx2<3>, widen_avx2<4>, widen_avx2<5>, widen_avx2<6>};
+
+struct Brains {
+  std::vector<uint16_t> numbers;  // (rows, stride)
+  int64_t stride;
+};
+
+void round_rows(const float* x, int64_t rows, int64_t inputs, Brains& to) {
+  to.stride = round_up(inputs, PAIR);
+  to.numbers.resize(rows * to.stride);
+  uint16_t* const numbers = to.numbers.data();
+  const int64_t stride = to.stride;
+#pragma omp parallel for schedule(static) if (shares(rows * inputs * 8))
+  for (int64_t row = 0; row < rows; ++row) {
+    round_brains(x + row * inputs, inputs, numbers + row * stride);
+    if (inputs < stride) numbers[row * stride + inputs] = 0;
+  }
+}
+
+// y = x wᵀ + bias, where x are rows, or those rounded from them.
+void multiply_brains(const float* x, const Brains& from, int64_t rows, int64_t inputs, const uint16_t* w,
+                     const float* bias, int64_t outputs, float* y, int level) {
+  const int64_t deep = round_up(inputs, PAIR);
+  const bool rounds = rounds_brains(level);
+  each_tile(rows, inputs, outputs, 6, [&](int64_t begin, int64_t row, int64_t count) {
+    const uint16_t* panel = w + begin * deep;
+    const float* more = bias ? bias + begin : nullptr;
+    const int64_t wide = outputs - begin < PANEL ? outputs - begin : PANEL;
+    float* to = y + row * outputs + begin;
+    if (rounds)
+      PAIRS[count - 1](from.numbers.data() + row * deep, deep, panel, more, wide, to, outputs);
+    else
+      WIDENS[count - 1](x + row * inputs, inputs, panel, more, wide, to, outputs);
+  });
 }
 
 // ---- products in single precision; those of many rows with AVX-512 alone
@@ -1314,7 +1464,7 @@ AVX2 void tell_avx2(const Edges& all, int64_t first, int64_t last, const float* 
 
 // ---- a step of a stack: calls that are written down once and played for every token
 
-enum Kind : int64_t { CENTRE, ROOT, SINGLE, BYTES, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL, AROUND };
+enum Kind : int64_t { CENTRE, ROOT, SINGLE, BYTES, BRAINS, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL, AROUND };
 enum Activation : int64_t { RELU, GELU, GELU_TANH, SILU, TANH };
 
 // Registers are tables of (rows, width), each behind the last.
@@ -1825,6 +1975,284 @@ AVX2 void move_piece_avx2(float* weight, const float* gradient, float* mean, flo
 SCAN512 double add_squares_avx512(const float* x, int64_t count) { return add_squares(x, count); }
 AVX2 double add_squares_avx2(const float* x, int64_t count) { return add_squares(x, count); }
 
+// ---- maps of a picture: norms of groups of channels, and what bends behind them
+//
+// Channels stand side by side, (rows, height, width, channels), in single precision or in half of it (bf16); sums are in
+// single precision. A row is one thread's.
+
+using Brain = uint16_t;  // bf16: the upper half of a number in single precision
+
+INLINED float widen(float x) { return x; }
+INLINED float widen(Brain x) {
+  const uint32_t bits = static_cast<uint32_t>(x) << 16;
+  float wide;
+  std::memcpy(&wide, &bits, 4);
+  return wide;
+}
+
+// To the nearest, of two equally near ones to the even one; what is no number stays so.
+INLINED void narrow(float x, float& to) { to = x; }
+INLINED void narrow(float x, Brain& to) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  to = x != x ? 0x7fc0 : static_cast<Brain>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+// Groups of channels of one row, each with a mean and what its numbers are multiplied by: `kept`, (groups, 2).
+struct Groups {
+  int64_t places, channels, groups;
+  const float *gain, *bias;  // (channels,)
+  bool bends;                // max(0, ·) behind the norm
+};
+
+// What a channel is multiplied by, and what is added then: (2, channels).
+INLINED void find_lines(const Groups& all, const float* kept, float* lines) {
+  const int64_t size = all.channels / all.groups;
+  for (int64_t c = 0; c < all.channels; ++c) {
+    const float mean = kept[c / size * 2], share = kept[c / size * 2 + 1];
+    lines[c] = share * all.gain[c];
+    lines[all.channels + c] = all.bias[c] - mean * lines[c];
+  }
+}
+
+// `room`: (2, channels).
+template <typename Number>
+INLINED void norm_groups(const Groups& all, float eps, const Number* x, Number* y, float* kept, float* room) {
+  const int64_t size = all.channels / all.groups, channels = all.channels;
+  const float count = static_cast<float>(size * all.places);
+  for (int64_t c = 0; c < 2 * channels; ++c) room[c] = 0.0f;
+  for (int64_t place = 0; place < all.places; ++place)
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) room[c] += widen(x[place * channels + c]);
+  for (int64_t group = 0; group < all.groups; ++group) {
+    float sum = 0.0f;
+    for (int64_t c = 0; c < size; ++c) sum += room[group * size + c];
+    kept[2 * group] = sum / count;
+    for (int64_t c = 0; c < size; ++c) room[group * size + c] = kept[2 * group];
+  }
+  for (int64_t place = 0; place < all.places; ++place)
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) {
+      const float apart = widen(x[place * channels + c]) - room[c];
+      room[channels + c] = __builtin_fmaf(apart, apart, room[channels + c]);
+    }
+  for (int64_t group = 0; group < all.groups; ++group) {
+    float squares = 0.0f;
+    for (int64_t c = 0; c < size; ++c) squares += room[channels + group * size + c];
+    kept[2 * group + 1] = 1.0f / std::sqrt(squares / count + eps);
+  }
+  find_lines(all, kept, room);
+  for (int64_t place = 0; place < all.places; ++place)
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) {
+      const float found = __builtin_fmaf(widen(x[place * channels + c]), room[c], room[channels + c]);
+      narrow(all.bends && found <= 0.0f ? 0.0f : found, y[place * channels + c]);
+    }
+}
+
+// grad_gain and grad_bias are added to. `room`: (8, channels).
+template <typename Number>
+INLINED void norm_groups_back(const Groups& all, const Number* x, const float* kept, const Number* slope, Number* grad,
+                              float* grad_gain, float* grad_bias, float* room) {
+  const int64_t size = all.channels / all.groups, channels = all.channels;
+  const float count = static_cast<float>(size * all.places);
+  float *const lines = room, *const means = room + 2 * channels, *const shares = room + 3 * channels;
+  float *const sums = room + 4 * channels, *const leans = room + 5 * channels;
+  float *const levels = room + 6 * channels, *const pulls = room + 7 * channels;
+  find_lines(all, kept, lines);
+  for (int64_t c = 0; c < channels; ++c) {
+    means[c] = kept[c / size * 2];
+    shares[c] = kept[c / size * 2 + 1];
+    sums[c] = leans[c] = 0.0f;
+  }
+  for (int64_t place = 0; place < all.places; ++place)
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) {
+      const float value = widen(x[place * channels + c]);
+      const bool cut = all.bends && __builtin_fmaf(value, lines[c], lines[channels + c]) <= 0.0f;
+      const float given = cut ? 0.0f : widen(slope[place * channels + c]);
+      sums[c] += given;
+      leans[c] = __builtin_fmaf(given, (value - means[c]) * shares[c], leans[c]);
+    }
+  for (int64_t group = 0; group < all.groups; ++group) {
+    float level = 0.0f, lean = 0.0f;
+    for (int64_t c = group * size; c < (group + 1) * size; ++c) {
+      level = __builtin_fmaf(sums[c], all.gain[c], level);
+      lean = __builtin_fmaf(leans[c], all.gain[c], lean);
+    }
+    for (int64_t c = group * size; c < (group + 1) * size; ++c) {
+      grad_gain[c] += leans[c];
+      grad_bias[c] += sums[c];
+      levels[c] = level / count;
+      pulls[c] = lean / count;
+    }
+  }
+  for (int64_t place = 0; place < all.places; ++place)
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) {
+      const float value = widen(x[place * channels + c]), scaled = (value - means[c]) * shares[c];
+      const bool cut = all.bends && __builtin_fmaf(value, lines[c], lines[channels + c]) <= 0.0f;
+      const float given = cut ? 0.0f : widen(slope[place * channels + c]);
+      narrow(shares[c] * (given * all.gain[c] - levels[c] - scaled * pulls[c]), grad[place * channels + c]);
+    }
+}
+
+#define IN_BOTH_SIZES(name, takes, gives)              \
+  template <typename Number>                           \
+  SCAN512 void name##_avx512 takes { name gives; }     \
+  template <typename Number>                           \
+  AVX2 void name##_avx2 takes { name gives; }
+IN_BOTH_SIZES(norm_groups, (const Groups& all, float eps, const Number* x, Number* y, float* kept, float* room),
+              (all, eps, x, y, kept, room))
+IN_BOTH_SIZES(norm_groups_back,
+              (const Groups& all, const Number* x, const float* kept, const Number* slope, Number* grad,
+               float* grad_gain, float* grad_bias, float* room),
+              (all, x, kept, slope, grad, grad_gain, grad_bias, room))
+
+template <typename Number>
+void norm_maps(const Groups& all, int64_t rows, float eps, const Number* x, Number* y, float* kept, int level) {
+  const int64_t whole = all.places * all.channels;
+#pragma omp parallel if (shares(8 * rows * whole))
+  {
+    std::vector<float> room(2 * all.channels);
+#pragma omp for schedule(static)
+    for (int64_t row = 0; row < rows; ++row)
+      (level == WITH_VNNI ? norm_groups_avx512<Number> : norm_groups_avx2<Number>)(
+          all, eps, x + row * whole, y + row * whole, kept + row * 2 * all.groups, room.data());
+  }
+}
+
+template <typename Number>
+void norm_maps_back(const Groups& all, int64_t rows, int64_t parts, const Number* x, const float* kept,
+                    const Number* slope, Number* grad, float* grads, int level) {
+  const int64_t whole = all.places * all.channels;
+#pragma omp parallel if (shares(8 * rows * whole))
+  {
+    std::vector<float> room(8 * all.channels);
+#pragma omp for schedule(static)
+    for (int64_t part = 0; part < parts; ++part) {
+      float* const to = grads + part * 2 * all.channels;
+      for (int64_t row = begin_tile(rows, parts, part); row < begin_tile(rows, parts, part + 1); ++row)
+        (level == WITH_VNNI ? norm_groups_back_avx512<Number> : norm_groups_back_avx2<Number>)(
+            all, x + row * whole, kept + row * 2 * all.groups, slope + row * whole, grad + row * whole, to,
+            to + all.channels, room.data());
+    }
+  }
+}
+
+// ---- additive scores: Σ_h v_h tanh(q_h + k_h) of each query and each key of one row
+//
+// The tanh of each pair is made where it is used, forward and back: a table of (queries, keys, hidden) is never written.
+
+struct Pairs {
+  int64_t queries, keys, hidden;
+};
+
+template <typename Number>
+INLINED void add_scores(const Pairs& all, const Number* query, const Number* key, const float* v, float* scores) {
+  for (int64_t i = 0; i < all.queries; ++i)
+    for (int64_t k = 0; k < all.keys; ++k) {
+      const Number *const asks = query + i * all.hidden, *const answers = key + k * all.hidden;
+      float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+      for (int64_t h = 0; h < all.hidden; ++h)
+        sum = __builtin_fmaf(v[h], hyperbolic_tangent(widen(asks[h]) + widen(answers[h])), sum);
+      scores[i * all.keys + k] = sum;
+    }
+}
+
+// grad_query and grad_key: zeros at first; grad_v is added to.
+template <typename Number>
+INLINED void add_scores_back(const Pairs& all, const Number* query, const Number* key, const float* v,
+                             const float* slope, float* grad_query, float* grad_key, float* grad_v) {
+  for (int64_t i = 0; i < all.queries; ++i)
+    for (int64_t k = 0; k < all.keys; ++k) {
+      const Number *const asks = query + i * all.hidden, *const answers = key + k * all.hidden;
+      float *const to_query = grad_query + i * all.hidden, *const to_key = grad_key + k * all.hidden;
+      const float given = slope[i * all.keys + k];
+#pragma omp simd
+      for (int64_t h = 0; h < all.hidden; ++h) {
+        const float bent = hyperbolic_tangent(widen(asks[h]) + widen(answers[h]));
+        const float back = given * v[h] * (1.0f - bent * bent);
+        to_query[h] += back;
+        to_key[h] += back;
+        grad_v[h] = __builtin_fmaf(given, bent, grad_v[h]);
+      }
+    }
+}
+
+IN_BOTH_SIZES(add_scores, (const Pairs& all, const Number* query, const Number* key, const float* v, float* scores),
+              (all, query, key, v, scores))
+IN_BOTH_SIZES(add_scores_back,
+              (const Pairs& all, const Number* query, const Number* key, const float* v, const float* slope,
+               float* grad_query, float* grad_key, float* grad_v),
+              (all, query, key, v, slope, grad_query, grad_key, grad_v))
+
+template <typename Number>
+void score_pairs(const Pairs& all, int64_t rows, const Number* query, const Number* key, const float* v, float* scores,
+                 int level) {
+  const int64_t asks = all.queries * all.hidden, answers = all.keys * all.hidden;
+#pragma omp parallel for schedule(static) if (shares(8 * rows * asks * all.keys))
+  for (int64_t row = 0; row < rows; ++row)
+    (level == WITH_VNNI ? add_scores_avx512<Number> : add_scores_avx2<Number>)(
+        all, query + row * asks, key + row * answers, v, scores + row * all.queries * all.keys);
+}
+
+template <typename Number>
+void score_pairs_back(const Pairs& all, int64_t rows, int64_t parts, const Number* query, const Number* key,
+                      const float* v, const float* slope, float* grad_query, float* grad_key, float* grad_v,
+                      int level) {
+  const int64_t asks = all.queries * all.hidden, answers = all.keys * all.hidden;
+#pragma omp parallel for schedule(static) if (shares(8 * rows * asks * all.keys))
+  for (int64_t part = 0; part < parts; ++part)
+    for (int64_t row = begin_tile(rows, parts, part); row < begin_tile(rows, parts, part + 1); ++row)
+      (level == WITH_VNNI ? add_scores_back_avx512<Number> : add_scores_back_avx2<Number>)(
+          all, query + row * asks, key + row * answers, v, slope + row * all.queries * all.keys,
+          grad_query + row * asks, grad_key + row * answers, grad_v + part * all.hidden);
+}
+
+// ---- one step of an LSTM, past its products: c = σ(f) c' + σ(i) tanh(g), h = σ(o) tanh(c)
+
+INLINED float logistic(float x) { return 1.0f / (1.0f + exponential(-x)); }
+
+// `given`: (rows, 4, size), what input, forgetting, new and output gate are told; before, hidden, cell: (rows, size).
+INLINED void pass_gates(const float* given, const float* before, int64_t rows, int64_t size, float* hidden, float* cell) {
+  for (int64_t row = 0; row < rows; ++row, given += 4 * size, before += size, hidden += size, cell += size)
+#pragma omp simd
+    for (int64_t i = 0; i < size; ++i) {
+      const float kept = logistic(given[size + i]) * before[i];
+      const float now = __builtin_fmaf(logistic(given[i]), hyperbolic_tangent(given[2 * size + i]), kept);
+      cell[i] = now;
+      hidden[i] = logistic(given[3 * size + i]) * hyperbolic_tangent(now);
+    }
+}
+
+// From the gradients of hidden and cell to those of all that was given.
+INLINED void pass_gates_back(const float* given, const float* before, const float* cell, const float* to_hidden,
+                             const float* to_cell, int64_t rows, int64_t size, float* grad_given, float* grad_before) {
+  for (int64_t at = 0; at < rows * size; at += size, given += 4 * size, grad_given += 4 * size)
+#pragma omp simd
+    for (int64_t i = 0; i < size; ++i) {
+      const float enter = logistic(given[i]), forget = logistic(given[size + i]);
+      const float fresh = hyperbolic_tangent(given[2 * size + i]), leave = logistic(given[3 * size + i]);
+      const float told = hyperbolic_tangent(cell[at + i]);
+      const float back = to_cell[at + i] + to_hidden[at + i] * leave * (1.0f - told * told);
+      grad_given[i] = back * fresh * enter * (1.0f - enter);
+      grad_given[size + i] = back * before[at + i] * forget * (1.0f - forget);
+      grad_given[2 * size + i] = back * enter * (1.0f - fresh * fresh);
+      grad_given[3 * size + i] = to_hidden[at + i] * told * leave * (1.0f - leave);
+      grad_before[at + i] = back * forget;
+    }
+}
+
+IN_BOTH(pass_gates,
+        (const float* given, const float* before, int64_t rows, int64_t size, float* hidden, float* cell),
+        (given, before, rows, size, hidden, cell))
+IN_BOTH(pass_gates_back,
+        (const float* given, const float* before, const float* cell, const float* to_hidden, const float* to_cell,
+         int64_t rows, int64_t size, float* grad_given, float* grad_before),
+        (given, before, cell, to_hidden, to_cell, rows, size, grad_given, grad_before))
+
 // ---- the best of each row: a short list is kept, and what isn't above the last of it is passed over
 
 bool is_above(float one, float other) { return one > other || (std::isnan(one) && !std::isnan(other)); }
@@ -1914,6 +2342,35 @@ void regard_multiply(const float* x, int64_t rows, int64_t inputs, const int8_t*
   static thread_local Rounded rounded;
   round_rows(x, rows, inputs, levels, level, rounded);
   multiply_rounded(rounded, rows, {packed, sums, scale, bias}, outputs, levels, y, level);
+}
+
+// Whether rows are rounded to bf16 before weights of bf16 multiply them, with the instructions of a level.
+int regard_rounds_brains(int level) { return rounds_brains(level); }
+
+// The numbers that packed weights of bf16 are.
+int64_t regard_packed_brains(int64_t outputs, int64_t inputs) {
+  return round_up(outputs, PANEL) * round_up(inputs, PAIR);
+}
+
+// Lay out weights of bf16, (outputs, inputs), as a level reads them.
+void regard_pack_brains(const uint16_t* weights, int64_t outputs, int64_t inputs, uint16_t* packed, int level) {
+  const int64_t deep = round_up(inputs, PAIR);
+  const bool pairs = rounds_brains(level);
+  std::memset(packed, 0, regard_packed_brains(outputs, inputs) * sizeof(uint16_t));
+  for (int64_t n = 0; n < outputs; ++n) {
+    const int64_t o = n % PANEL, spread = o / (2 * SIDE) * 2 * SIDE + o % SIDE * 2 + o / SIDE % 2;
+    uint16_t* panel = packed + (n - o) * deep + (pairs ? o * PAIR : spread);
+    for (int64_t k = 0; k < inputs; ++k)
+      panel[pairs ? k / PAIR * PANEL * PAIR + k % PAIR : k * PANEL] = weights[n * inputs + k];
+  }
+}
+
+// y = x wᵀ + bias with weights of bf16, packed for this level; sums are in single precision: (rows, outputs).
+void regard_multiply_brains(const float* x, int64_t rows, int64_t inputs, const uint16_t* packed, const float* bias,
+                            int64_t outputs, float* y, int level) {
+  static thread_local Brains brains;
+  if (rounds_brains(level)) round_rows(x, rows, inputs, brains);
+  multiply_brains(x, brains, rows, inputs, packed, bias, outputs, y, level);
 }
 
 // y = x wᵀ + bias in single precision: x (rows, inputs), w (outputs, inputs).
@@ -2008,7 +2465,8 @@ void regard_replace(float* x, int64_t count, int64_t what, float* y, int level) 
 void regard_play(const Call* calls, int64_t count, const Remembered* states, const int64_t* offsets, float* registers,
                  int64_t rows, int level) {
   static thread_local Rounded rounded;
-  int64_t held = -1;  // the register whose rows are rounded
+  static thread_local Brains brains;
+  int64_t held = -1;  // the register whose rows are rounded, of which a model has but one kind
   for (const Call* call = calls; call < calls + count; ++call) {
     const float* const from = registers + offsets[call->from] * rows;
     float* const to = registers + offsets[call->to] * rows;
@@ -2027,6 +2485,12 @@ void regard_play(const Call* calls, int64_t count, const Remembered* states, con
                          call->outputs, levels, to, level);
         break;
       }
+      case BRAINS:
+        if (held != call->from && rounds_brains(level)) round_rows(from, rows, call->inputs, brains);
+        held = call->from;
+        multiply_brains(from, brains, rows, call->inputs, static_cast<const uint16_t*>(call->weight), call->bias,
+                        call->outputs, to, level);
+        break;
       case LOOK:
         remember(*call, *states, registers + offsets[call->key] * rows, registers + offsets[call->value] * rows, rows);
         look_back(*call, *states++, from, to, rows, level);
@@ -2178,6 +2642,65 @@ void regard_norm_back(const float* x, const float* gain, const float* slope, con
   std::memcpy(grads, each, 2 * width * sizeof(float));
   for (int64_t part = 1; part < parts; ++part)
     for (int64_t i = 0; i < 2 * width; ++i) grads[i] += each[part * 2 * width + i];
+}
+
+// Maps normalised in groups of channels, which stand side by side. `sizes`: rows, places, channels, groups, whether
+// max(0, ·) follows, whether numbers are bf16, and parts of the rows on the way back. kept: (rows, groups, 2).
+void regard_norm_maps(const void* x, const float* gain, const float* bias, const int64_t* sizes, float eps, void* y,
+                      float* kept, int level) {
+  const Groups all{sizes[1], sizes[2], sizes[3], gain, bias, sizes[4] != 0};
+  if (sizes[5])
+    norm_maps(all, sizes[0], eps, static_cast<const Brain*>(x), static_cast<Brain*>(y), kept, level);
+  else
+    norm_maps(all, sizes[0], eps, static_cast<const float*>(x), static_cast<float*>(y), kept, level);
+}
+
+// The way back. grads: (parts, 2, channels), those of gain and bias, to be added up, zeros at first.
+void regard_norm_maps_back(const void* x, const float* gain, const float* bias, const void* slope, const float* kept,
+                           const int64_t* sizes, void* grad, float* grads, int level) {
+  const Groups all{sizes[1], sizes[2], sizes[3], gain, bias, sizes[4] != 0};
+  if (sizes[5])
+    norm_maps_back(all, sizes[0], sizes[6], static_cast<const Brain*>(x), kept, static_cast<const Brain*>(slope),
+                   static_cast<Brain*>(grad), grads, level);
+  else
+    norm_maps_back(all, sizes[0], sizes[6], static_cast<const float*>(x), kept, static_cast<const float*>(slope),
+                   static_cast<float*>(grad), grads, level);
+}
+
+// Σ_h v_h tanh(q_h + k_h). `sizes`: rows, queries, keys, hidden, whether queries and keys are bf16, and parts of the rows
+// on the way back. query: (rows, queries, hidden); key: (rows, keys, hidden); scores: (rows, queries, keys).
+void regard_score(const void* query, const void* key, const float* v, float* scores, const int64_t* sizes, int level) {
+  const Pairs all{sizes[1], sizes[2], sizes[3]};
+  if (sizes[4])
+    score_pairs(all, sizes[0], static_cast<const Brain*>(query), static_cast<const Brain*>(key), v, scores, level);
+  else
+    score_pairs(all, sizes[0], static_cast<const float*>(query), static_cast<const float*>(key), v, scores, level);
+}
+
+// The way back, in single precision; all gradients are zeros at first. grad_v: (parts, hidden), to be added up.
+void regard_score_back(const void* query, const void* key, const float* v, const float* slope, float* grad_query,
+                       float* grad_key, float* grad_v, const int64_t* sizes, int level) {
+  const Pairs all{sizes[1], sizes[2], sizes[3]};
+  if (sizes[4])
+    score_pairs_back(all, sizes[0], sizes[5], static_cast<const Brain*>(query), static_cast<const Brain*>(key), v, slope,
+                     grad_query, grad_key, grad_v, level);
+  else
+    score_pairs_back(all, sizes[0], sizes[5], static_cast<const float*>(query), static_cast<const float*>(key), v,
+                     slope, grad_query, grad_key, grad_v, level);
+}
+
+// One step of an LSTM from what its gates are told, (rows, 4, size); before, hidden, cell: (rows, size).
+void regard_gates(const float* given, const float* before, int64_t rows, int64_t size, float* hidden, float* cell,
+                  int level) {
+  (level == WITH_VNNI ? pass_gates_avx512 : pass_gates_avx2)(given, before, rows, size, hidden, cell);
+}
+
+// The way back, from the gradients of hidden and cell.
+void regard_gates_back(const float* given, const float* before, const float* cell, const float* to_hidden,
+                       const float* to_cell, int64_t rows, int64_t size, float* grad_given, float* grad_before,
+                       int level) {
+  (level == WITH_VNNI ? pass_gates_back_avx512 : pass_gates_back_avx2)(given, before, cell, to_hidden, to_cell, rows,
+                                                                       size, grad_given, grad_before);
 }
 
 // What comes to each node along its edges; `sizes`: nodes, width, parts. out: (nodes, width).

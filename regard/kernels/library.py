@@ -29,7 +29,7 @@ FLAGS = (
     *("-O3", "-std=c++17", "-shared", "-fPIC", "-fopenmp"),
     *("-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno", "-w"),
 )
-SWITCH = "REGARD_KERNELS"  # off: torch's alone
+SWITCH = "REGARD_KERNELS"  # off: torch's alone; avx2: ours without AVX-512, as on a machine that has none
 LONGEST = 120  # seconds for the compiler
 REGISTER = {1: 8, 2: 16}  # numbers that an instruction takes at once
 LEVELS = {1: "AVX2", 2: "AVX-512 with VNNI"}
@@ -42,6 +42,10 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_multiply": (
         *(c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int, c_void_p, c_int),
     ),
+    "regard_rounds_brains": (c_int,),
+    "regard_packed_brains": (c_int64, c_int64),
+    "regard_pack_brains": (c_void_p, c_int64, c_int64, c_void_p, c_int),
+    "regard_multiply_brains": (c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_int),
     "regard_multiply_few": (c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_int),
     "regard_multiply_many": (*(c_void_p, c_void_p, c_void_p, c_int, c_int64, c_int64, c_int64, c_void_p, c_void_p),),
     "regard_multiply_back": (*(c_void_p,) * 3, *(c_int64,) * 3, *(c_void_p,) * 4, c_int),
@@ -60,6 +64,12 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_gate_back": (*(c_void_p,) * 4, c_int64, c_void_p, *(c_int64,) * 3, *(c_void_p,) * 4, c_int),
     "regard_norm": (*(c_void_p,) * 3, c_int64, c_int64, c_float, c_int, c_void_p, c_void_p, c_int),
     "regard_norm_back": (*(c_void_p,) * 4, *(c_int64,) * 2, c_int, c_void_p, c_void_p, c_int),
+    "regard_norm_maps": (*(c_void_p,) * 4, c_float, c_void_p, c_void_p, c_int),
+    "regard_norm_maps_back": (*(c_void_p,) * 8, c_int),
+    "regard_score": (*(c_void_p,) * 5, c_int),
+    "regard_score_back": (*(c_void_p,) * 8, c_int),
+    "regard_gates": (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int),
+    "regard_gates_back": (*(c_void_p,) * 5, c_int64, c_int64, c_void_p, c_void_p, c_int),
     "regard_hear": (*(c_void_p,) * 9, c_int),
     "regard_hear_back": (*(c_void_p,) * 11, c_int),
     "regard_best": (*(c_void_p,) * 6, c_int),
@@ -67,7 +77,13 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_move": (c_int64, *(c_void_p,) * 6, *(c_double,) * 5, c_int, c_int),
     "regard_clip": (c_int64, c_void_p, c_void_p, c_double, c_int),
 }
-GIVES: dict[str, type] = {"regard_level": c_int, "regard_packed_bytes": c_int64, "regard_clip": c_double}
+GIVES: dict[str, type] = {
+    "regard_level": c_int,
+    "regard_packed_bytes": c_int64,
+    "regard_packed_brains": c_int64,
+    "regard_rounds_brains": c_int,
+    "regard_clip": c_double,
+}
 
 
 class Library:
@@ -88,7 +104,8 @@ Missing = Literal["switched off", "not for this machine", "no compiler", "not bu
 @cache
 def find_library() -> Library | Missing:
     """The kernels, built if need be; or why there are none."""
-    if os.environ.get(SWITCH, "").lower() in ("off", "0", "no"):
+    told = os.environ.get(SWITCH, "").lower()
+    if told in ("off", "0", "no"):
         return "switched off"
     # torch with another OpenMP than GCC's would have a second pool of threads beside it
     if (
@@ -104,6 +121,8 @@ def find_library() -> Library | Missing:
         library = Library(path)
     except (OSError, RuntimeError, subprocess.SubprocessError, AttributeError):  # no home, no room, no right, no luck
         return "not built"
+    if told == "avx2":
+        library.level = min(library.level, 1)
     return library if library.level else "not for this machine"
 
 

@@ -23,6 +23,7 @@ from regard.core.mixer import Part
 from regard.core.packed import PackedGates
 from regard.core.view import View
 from regard.errors import InputError
+from regard.parts.gates import pass_gates
 from regard.parts.repeated import Repeated
 
 Kind = Literal["rnn", "relu", "lstm", "gru"]
@@ -277,9 +278,10 @@ class Ahead:
         hidden = before[0]
         given = self.given(torch.cat((x, hidden), -1) if self.joined else x)
         held = None if self.joined else linear(hidden, self.recurrent, self.other).to(hidden.dtype)
-        values = cell._tick(given.to(hidden.dtype), held, before)
-        now = tuple(values[name] for name in ("hidden", "cell")[: cell.pieces])
-        return cell.climb(now, carry)
+        given = given.to(hidden.dtype)
+        if cell.kind == "lstm":
+            return cell.climb(pass_gates(given, before[1]), carry)
+        return cell.climb((cell._tick(given, held, before)["hidden"],), carry)
 
 
 class Again:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from regard.core.dense import Lookup
 from regard.core.mixer import Part
 from regard.core.spec import Count, Size, divides
+from regard.parts.groupnorm import GroupNorm
 from regard.parts.picture import PictureEmbedding, Pictures
 
 HALF = 2  # pooling halves the sides
@@ -126,7 +127,7 @@ class ConvolutionLayer(Part):
         self.pool = spec.pool if spec.is_pooled(number) else 0
         kernel = spec.kernels[number]
         self.convolution = nn.Conv2d(inputs, outputs, kernel, spec.stride, kernel // 2, bias=False)
-        self.norm = nn.GroupNorm(spec.groups, outputs) if spec.groups else None
+        self.norm = GroupNorm(spec.groups, outputs) if spec.groups else None
         self.behind = spec.normed == "behind"
         self.residuals = nn.ModuleList(ResidualPair(spec.groups, outputs) for _ in range(spec.pairs[number]))
 
@@ -140,9 +141,7 @@ class ConvolutionLayer(Part):
         if self.pool:
             # the largest number is the same before a ReLU and after it, and what is left is a quarter
             x = F.max_pool2d(x, self.pool, HALF, self.pool // 2)
-        if self.norm is not None and self.behind:
-            x = self.norm(x)
-        x = F.relu(x)
+        x = self.norm(x, bends=True) if self.norm is not None and self.behind else F.relu(x)
         for pair in self.residuals:
             x = pair(x)
         return x
@@ -155,8 +154,8 @@ class ResidualPair(Part):
         super().__init__()
         self.first = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
         self.second = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
-        self.first_norm = nn.GroupNorm(groups, channels) if groups else None
-        self.second_norm = nn.GroupNorm(groups, channels) if groups else None
+        self.first_norm = GroupNorm(groups, channels) if groups else None
+        self.second_norm = GroupNorm(groups, channels) if groups else None
 
     def reset(self) -> None:
         nn.init.kaiming_normal_(self.first.weight)
@@ -168,5 +167,5 @@ class ResidualPair(Part):
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.first(x)
-        y = self.second(F.relu(y if self.first_norm is None else self.first_norm(y)))
+        y = self.second(F.relu(y) if self.first_norm is None else self.first_norm(y, bends=True))
         return F.relu(x + (y if self.second_norm is None else self.second_norm(y)))

@@ -19,6 +19,7 @@ from regard.core.dense import Dense
 from regard.core.registry import Kinds
 from regard.core.spec import Size, Spec
 from regard.errors import InputError, SpecError
+from regard.parts.additive import score_pairs
 
 
 def weigh(scores: Tensor, allowed: Tensor | None, hard: bool = False) -> Tensor:
@@ -176,13 +177,13 @@ class AdditiveScore(Score):
         self.query = Dense(query, hidden)
         self.key = Dense(key, hidden, bias=False)
         self.score = Dense(hidden, 1, bias=False)
+        self.score.exact = True  # its weights are read as they are
 
     def prepare(self, memory: Tensor) -> Tensor:
         return self.key(memory)
 
     def forward(self, query: Tensor, keys: Tensor, positions: Tensor | None = None) -> Tensor:
-        summed = self.query(query)[:, :, None] + keys[:, None]  # (batch, queries, keys, hidden)
-        return self.score(torch.tanh(summed))[..., 0]
+        return score_pairs(self.query(query), keys, self.score.weight)
 
 
 class Location(ScoreSpec):

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.core.matrix import matmuls
 from regard.train.adam import move
 
 # a, b and c of x → a x + b x³ + c x⁵, by which five rounds bring all of 0.001 … 1 to 0.5 … 1.2; from the authors' code
@@ -71,13 +72,20 @@ def make_orthogonal(matrices: Tensor) -> Tensor:
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices
     x = x.float() / x.float().norm(dim=(-2, -1), keepdim=True).clamp(min=1e-20)
-    a, b, c = QUINTIC
-    gram = x @ x.mT  # (count, shorter, shorter)
-    one = torch.eye(gram.shape[-1], device=x.device).expand_as(gram)
-    gathered = one
-    for _ in range(ROUNDS):
-        factor = a * one + b * gram + c * (gram @ gram)
-        gathered = factor @ gathered
-        gram = factor @ gram @ factor
-    y = gathered @ x
+    gram = matmuls(x, x.mT)  # (count, shorter, shorter)
+    gathered = find_factor(gram)
+    factor = gathered
+    for _ in range(ROUNDS - 1):
+        gram = matmuls(matmuls(factor, gram), factor)
+        factor = find_factor(gram)
+        gathered = matmuls(factor, gathered)
+    y = matmuls(gathered, x)
     return (y.mT if tall else y).to(matrices.dtype)
+
+
+def find_factor(gram: Tensor) -> Tensor:
+    """a + b G + c G², by which a round multiplies."""
+    a, b, c = QUINTIC
+    factor = torch.add(b * gram, matmuls(gram, gram), alpha=c)
+    factor.diagonal(dim1=-2, dim2=-1).add_(a)
+    return factor

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.core.model import Model
 from regard.core.packed import pack_model
 from regard.core.probe import Record
+from regard.core.product import Precision
 from regard.kernels import library as kernels
 from regard.kernels.library import Library
 from regard.mixers.attention import MultiHeadAttention
@@ -50,14 +51,18 @@ def find_down(model: Model, block: int) -> Any:
     return feed.inner.down
 
 
-def make(name: str, changes: dict[str, Any], precision: str = "fp32") -> Model:
+def make(name: str, changes: dict[str, Any], precision: Precision = "fp32") -> Model:
     torch.manual_seed(1)
     model = preset(name, **{**SMALL, **changes}).build().eval()
     for weight in model.parameters():  # biases and gains that start at 0 and 1 would hide what is left out
         torch.nn.init.normal_(weight, std=0.1) if weight.dim() < 2 else None
-    if precision != "fp32":
-        pack_model(model, "int8")
+    pack_model(model, precision)
     return model
+
+
+def find_near(precision: Precision) -> float:
+    """Sums may differ in their last digits, and then what stands between two levels is rounded to the other one."""
+    return 2e-5 if precision == "fp32" else 5e-3
 
 
 @torch.no_grad()
@@ -80,21 +85,21 @@ def step(model: Model, reads: bool, played: bool) -> Tensor:
     return torch.stack(found)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 @pytest.mark.parametrize("name, changes, reads", WRITTEN, ids=[name for name, _, _ in WRITTEN])
 def test_what_is_played_is_what_is_computed(
-    name: str, changes: dict[str, Any], reads: bool, precision: str, level: int
+    name: str, changes: dict[str, Any], reads: bool, precision: Precision, level: int
 ) -> None:
     model = make(name, changes, precision)
-    # of 8 bits, what stands between two levels may be rounded to either, and processors add up in ways of their own
-    near = 2e-5 if precision == "fp32" else 1e-3
-    torch.testing.assert_close(step(model, reads, True), step(model, reads, False), rtol=1e-4, atol=near)
+    torch.testing.assert_close(
+        step(model, reads, True), step(model, reads, False), rtol=1e-4, atol=find_near(precision)
+    )
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 @pytest.mark.parametrize("name", ["transformer-tiny", "marian-base"])
 @torch.no_grad()
-def test_a_source_is_read_as_it_is_computed(name: str, precision: str, level: int) -> None:
+def test_a_source_is_read_as_it_is_computed(name: str, precision: Precision, level: int) -> None:
     model = make(name, {"heads": 2, "hidden": 256}, precision)
     assert model.encoder is not None
     source = torch.randint(4, 100, (3, 40))
@@ -106,7 +111,7 @@ def test_a_source_is_read_as_it_is_computed(name: str, precision: str, level: in
         assert model.encoder.recording is not None and model.encoder.recording.whole
         assert plain is not None and played is not None
         real = slice(None) if valid is None else valid
-        torch.testing.assert_close(played.states[real], plain.states[real], rtol=1e-4, atol=2e-5)
+        torch.testing.assert_close(played.states[real], plain.states[real], rtol=1e-4, atol=find_near(precision))
 
 
 def test_beams_of_a_sentence_share_its_memory(level: int) -> None:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.core.product import EXACT, ByteProduct, Kernel
+from regard.core.product import EXACT, ByteKernel, ByteProduct
 from regard.decode.best import add_up, find_best
 from regard.kernels import library as kernels
 from regard.kernels.library import Library
@@ -49,7 +49,7 @@ def test_a_product_is_the_same_to_the_bit(library: Library, level: int, sizes: t
     rows, inputs, outputs = sizes
     torch.manual_seed(rows * inputs)
     product = ByteProduct(torch.randn(outputs, inputs))
-    kernel = Kernel(library, product)
+    kernel = ByteKernel(library, product)
     kernel.level, kernel.levels = level, EXACT[level]
     x, bias = torch.randn(rows, inputs) * torch.logspace(-3, 3, rows)[:, None], torch.randn(outputs)
     x[0] = 0.0
@@ -80,7 +80,7 @@ def test_a_product_that_was_used_can_be_copied(library: Library) -> None:
 @pytest.mark.parametrize("odd", [float("nan"), float("inf")])
 def test_what_is_no_number_stays_none(library: Library, odd: float) -> None:
     """A row that is broken says so, and its neighbours don't."""
-    kernel = Kernel(library, ByteProduct(torch.randn(80, 50)))
+    kernel = ByteKernel(library, ByteProduct(torch.randn(80, 50)))
     for place in (3, 49):
         x = torch.randn(4, 50)
         x[2, place] = odd
@@ -89,7 +89,7 @@ def test_what_is_no_number_stays_none(library: Library, odd: float) -> None:
 
 
 def test_rows_do_not_know_of_each_other(library: Library) -> None:
-    kernel = Kernel(library, ByteProduct(torch.randn(200, 64)))
+    kernel = ByteKernel(library, ByteProduct(torch.randn(200, 64)))
     x = torch.randn(100, 64)
     together = kernel.multiply(x, None)
     assert all(torch.equal(together[row : row + 1], kernel.multiply(x[row : row + 1], None)) for row in range(100))
@@ -114,6 +114,10 @@ def test_without_kernels_all_goes_on(tmp_path: Path) -> None:
 
     usual = ask()
     assert ask(REGARD_KERNELS="off") == ("switched off", usual[1])
+    told = ask(REGARD_KERNELS="avx2")
+    assert told[0] == kernels.LEVELS[1] or usual[0] not in kernels.LEVELS.values()
+    # rows have 7 bits there: each of 630 products is off by some hundredths
+    assert float(told[1]) == pytest.approx(float(usual[1]), abs=5)
     nowhere = ask(PATH="", XDG_CACHE_HOME=str(tmp_path))
     assert nowhere == ("no compiler", usual[1]) or usual[0] == "not for this machine"
 

@@ -98,14 +98,17 @@ def test_each_layer_looks_by_our_kernel_where_a_step_is_not_written_down(counted
     assert found["regard_look"] == DEPTH
 
 
+@pytest.mark.parametrize(("precision", "function"), [("int8", "regard_multiply"), ("bf16", "regard_multiply_brains")])
 @pytest.mark.parametrize(("name", "played"), [("gpt2", True), ("mamba-130m", False)])
-def test_each_matrix_of_8_bits_is_multiplied_by_our_kernel(counted: Counted, name: str, played: bool) -> None:
+def test_each_packed_matrix_is_multiplied_by_our_kernel(
+    counted: Counted, name: str, played: bool, precision: Precision, function: str
+) -> None:
     settings: dict[str, Any] = {"width": 256, "depth": DEPTH, "vocabulary": 512}  # wide enough to be packed
     matrices = len(list(list_matrices(make(name, **settings))))
     assert matrices > 2 * DEPTH
-    found = count_step(counted, make(name, "int8", **settings))
+    found = count_step(counted, make(name, precision, **settings))
     assert found["regard_play"] == played
-    assert found["regard_multiply"] == (1 if played else matrices)  # the table of words alone, or each by itself
+    assert found[function] == (1 if played else matrices)  # the table of words alone, or each by itself
 
 
 def test_a_scan_and_its_gradient_are_one_call_each(counted: Counted) -> None:
@@ -129,7 +132,7 @@ def find_best(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str, 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("precision", ["int8", "fp16"])
+@pytest.mark.parametrize("precision", ["int8", "bf16", "fp16"])
 def test_packed_weights_write_no_slower_than_whole_ones(precision: Precision) -> None:
     settings: dict[str, Any] = {
         "width": 768,
