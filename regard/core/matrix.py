@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.core.activation import PLAIN, replace
 from regard.kernels.library import Library, load, load_unfollowed
 
 STEPS, SIX = c_int64 * 5, c_int64 * 6
@@ -95,6 +96,35 @@ class LinearProducts(torch.autograd.Function):
             to_x, to_weight, to_bias = back(x, weight, slope, asked, to_x)
             found += [to_weight, to_bias]
         return to_x, *found
+
+
+class TwoLayers(torch.autograd.Function):
+    """down(f(up x)). The slopes of f are computed along with its values, and kept in the place of what it was asked."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, up: Tensor, up_bias: Tensor | None, down: Tensor, down_bias: Tensor | None, name: str
+    ) -> Tensor:
+        library, hidden = find_kernel(x, up, up_bias), multiply_rows(x, up, up_bias)
+        assert library is not None  # somebody asked
+        y, slopes = replace(library, name, hidden)
+        ctx.save_for_backward(x, up, up_bias, down, down_bias, y, slopes)
+        ctx.name = name
+        return multiply_rows(y, down, down_bias)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        x, up, up_bias, down, down_bias, y, slopes = ctx.saved_tensors
+        wanted = ctx.needs_input_grad
+        if torch.is_grad_enabled():  # somebody wants gradients of these gradients, and they are torch's
+            again = F.linear(PLAIN[ctx.name](F.linear(x, up, up_bias)), down, down_bias)
+            parts = [part for part, asked in zip((x, up, up_bias, down, down_bias), wanted, strict=False) if asked]
+            grads = iter(torch.autograd.grad(again, parts, slope, create_graph=True))
+            return *(next(grads) if asked else None for asked in wanted[:5]), None
+        to_y, to_down, to_down_bias = back(y, down, slope, (any(wanted[:3]), *wanted[3:5]))
+        if to_y is None:
+            return None, None, None, to_down, to_down_bias, None
+        return *back(x, up, to_y.mul_(slopes), wanted[:3]), to_down, to_down_bias, None
 
 
 def back(

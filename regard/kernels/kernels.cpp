@@ -680,7 +680,8 @@ void multiply_many(Matrix x, Matrix w, const float* bias, bool adds, int64_t row
   const bool turned = x.column != 1;
 #pragma omp parallel if (shares(rows * inputs * outputs))
   {
-    std::vector<float> near(turned ? STRIP * LYING : 0);
+    static thread_local std::vector<float> near;
+    near.resize(turned ? STRIP * LYING : 0);
     for (int64_t left = 0; left < outputs; left += WIDE)
       for (int64_t k = 0; k < inputs; k += DEEP) {
         const int64_t deep = inputs - k < DEEP ? inputs - k : DEEP;
@@ -715,7 +716,7 @@ void multiply_many(Matrix x, Matrix w, const float* bias, bool adds, int64_t row
 }
 
 // The sum of all rows, one after the other.
-void add_rows(Matrix x, int64_t rows, int64_t columns, float* y) {
+AVX512 void add_rows(Matrix x, int64_t rows, int64_t columns, float* y) {
   const int64_t pieces = (columns + PANEL - 1) / PANEL;
 #pragma omp parallel for schedule(static) if (shares(8 * rows * columns))
   for (int64_t piece = 0; piece < pieces; ++piece) {
@@ -1511,9 +1512,8 @@ INLINED float gaussian_unit(float x) {
 
 // x (1 + tanh u) / 2 is x σ(2u), which loses nothing where the tangent is near -1.
 constexpr float FIT = 1.59576912f;  // 2 √(2/π)
-INLINED float fitted_unit(float x) {
-  return x / (1.0f + exponential(-FIT * (x + 0.044715f * x * x * x)));
-}
+INLINED float fitted_share(float x) { return 1.0f / (1.0f + exponential(-FIT * (x + 0.044715f * x * x * x))); }
+INLINED float fitted_unit(float x) { return x * fitted_share(x); }
 
 INLINED void activate_row(float* x, int64_t width, int64_t what) {
   if (what == RELU) {
@@ -1544,6 +1544,7 @@ INLINED float fitted_slope(float x) {
   const float grown = exponential(FIT * (x + 0.044715f * x * x * x)), share = 1.0f / (grown + 1.0f);
   return grown * share * (1.0f + x * share * FIT * (1.0f + 0.134145f * x * x));
 }
+INLINED float logistic_unit(float x) { return x / (1.0f + exponential(-x)); }
 INLINED float logistic_slope(float x) {
   const float share = 1.0f / (1.0f + exponential(-x));
   return share * (1.0f + x * (1.0f - share));
@@ -1569,19 +1570,49 @@ INLINED void bend_piece(const float* x, const float* slope, int64_t count, int64
   activate_row(y, count, what);
 }
 
+// f(x), and f'(x) in the place of x: what costs most of both is computed once.
+INLINED void replace_piece(float* x, int64_t count, int64_t what, float* y) {
+  if (what == GELU) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      y[i] = gaussian_unit(x[i]);
+      x[i] = gaussian_slope(x[i]);
+    }
+  } else if (what == GELU_TANH) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      const float share = fitted_share(x[i]), square = x[i] * x[i];
+      y[i] = x[i] * share;
+      x[i] = share * (1.0f + x[i] * (1.0f - share) * FIT * (1.0f + 0.134145f * square));
+    }
+  } else if (what == SILU) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      y[i] = logistic_unit(x[i]);
+      x[i] = logistic_slope(x[i]);
+    }
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      y[i] = hyperbolic_tangent(x[i]);
+      x[i] = 1.0f - y[i] * y[i];
+    }
+  }
+}
+
 SCAN512 void bend_avx512(const float* x, const float* slope, int64_t count, int64_t what, float* y) {
   bend_piece(x, slope, count, what, y);
 }
 AVX2 void bend_avx2(const float* x, const float* slope, int64_t count, int64_t what, float* y) {
   bend_piece(x, slope, count, what, y);
 }
+SCAN512 void replace_avx512(float* x, int64_t count, int64_t what, float* y) { replace_piece(x, count, what, y); }
+AVX2 void replace_avx2(float* x, int64_t count, int64_t what, float* y) { replace_piece(x, count, what, y); }
 
 // ---- what stands before and behind the scan: a short convolution with its activation, and a gate; each in one pass
 
 constexpr int64_t MOST_TAPS = 8;
 constexpr int64_t ABREAST = 128;  // channels that are carried through time together
-
-INLINED float logistic_unit(float x) { return x / (1.0f + exponential(-x)); }
 
 // Some channels of one row: `x` (time, inner), `tail` (taps - 1, inner), what came before; `weight` (taps, inner).
 struct Taps {
@@ -1856,6 +1887,93 @@ void look_around(const Call& call, const Remembered& state, const float* query, 
 
 // Where a part of the channels begins: parts are whole blocks of LANES.
 int64_t begin_part(int64_t inner, int64_t parts, int64_t part) { return inner / LANES * part / parts * LANES; }
+
+// ---- a loss: log Σ e^z - sharp · z[target] - even · Σ z of a row of scores, and its gradient in their place
+
+INLINED float lose_row(float* z, int64_t words, int64_t target, float sharp, float even) {
+  float largest = -INFINITY, level = 0.0f, mass = 0.0f;
+#pragma omp simd reduction(max : largest) reduction(+ : level)
+  for (int64_t i = 0; i < words; ++i) {
+    largest = z[i] > largest ? z[i] : largest;
+    level += z[i];
+  }
+  const float hit = z[target];
+#pragma omp simd reduction(+ : mass)
+  for (int64_t i = 0; i < words; ++i) mass += z[i] = exponential(z[i] - largest);
+  const float share = 1.0f / mass;
+#pragma omp simd
+  for (int64_t i = 0; i < words; ++i) z[i] = z[i] * share - even;
+  z[target] -= sharp;
+  return largest + std::log(mass) - sharp * hit - (even != 0.0f ? even * level : 0.0f);
+}
+
+SCAN512 float lose_avx512(float* z, int64_t words, int64_t target, float sharp, float even) {
+  return lose_row(z, words, target, sharp, even);
+}
+AVX2 float lose_avx2(float* z, int64_t words, int64_t target, float sharp, float even) {
+  return lose_row(z, words, target, sharp, even);
+}
+
+// ---- a step of Adam, and the norm of a gradient: all weights at once, in pieces that don't depend on the threads
+
+constexpr int64_t PIECE = 1 << 14;  // numbers of one weight that a thread takes
+
+struct Piece {
+  int64_t weight, first, count;
+};
+
+std::vector<Piece> cut_pieces(int64_t weights, const int64_t* sizes) {
+  std::vector<Piece> pieces;
+  for (int64_t weight = 0; weight < weights; ++weight)
+    for (int64_t first = 0; first < sizes[weight]; first += PIECE)
+      pieces.push_back({weight, first, std::min(PIECE, sizes[weight] - first)});
+  return pieces;
+}
+
+// How one weight is moved at one step.
+struct Pace {
+  float shrink, joined;  // what decay leaves of the weight; and what is added of it to the gradient, where that isn't apart
+  float first, second, size, root, epsilon;
+};
+
+INLINED void move_piece(float* weight, const float* gradient, float* mean, float* square, int64_t count,
+                        const Pace& pace) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float slope = gradient[i] + pace.joined * weight[i];
+    mean[i] += (slope - mean[i]) * pace.first;
+    square[i] = square[i] * (1.0f - pace.second) + slope * slope * pace.second;
+    weight[i] = weight[i] * pace.shrink - pace.size * mean[i] / (std::sqrt(square[i]) * pace.root + pace.epsilon);
+  }
+}
+
+INLINED double add_squares(const float* x, int64_t count) {
+  double total = 0.0;
+  for (int64_t first = 0; first < count; first += 1024) {
+    const int64_t last = std::min(first + 1024, count);
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = first; i < last; ++i) sum += x[i] * x[i];
+    total += sum;
+  }
+  return total;
+}
+
+INLINED void shrink_piece(float* x, int64_t count, float share) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) x[i] *= share;
+}
+
+SCAN512 void move_piece_avx512(float* weight, const float* gradient, float* mean, float* square, int64_t count,
+                               const Pace& pace) {
+  move_piece(weight, gradient, mean, square, count, pace);
+}
+AVX2 void move_piece_avx2(float* weight, const float* gradient, float* mean, float* square, int64_t count,
+                          const Pace& pace) {
+  move_piece(weight, gradient, mean, square, count, pace);
+}
+SCAN512 double add_squares_avx512(const float* x, int64_t count) { return add_squares(x, count); }
+AVX2 double add_squares_avx2(const float* x, int64_t count) { return add_squares(x, count); }
 
 // ---- maps of a picture: norms of groups of channels, and what bends behind them
 //
@@ -2332,6 +2450,16 @@ void regard_bend(const float* x, const float* slope, int64_t count, int64_t what
   }
 }
 
+// y = f(x), and f'(x) in the place of x.
+void regard_replace(float* x, int64_t count, int64_t what, float* y, int level) {
+  const int64_t piece = 4096, pieces = (count + piece - 1) / piece;
+#pragma omp parallel for schedule(static) if (shares(32 * count))
+  for (int64_t each = 0; each < pieces; ++each) {
+    const int64_t first = each * piece, some = count - first < piece ? count - first : piece;
+    (level == WITH_VNNI ? replace_avx512 : replace_avx2)(x + first, some, what, y + first);
+  }
+}
+
 // Play a step for some rows, or a whole sequence whose positions all see each other. `offsets`: where each register begins, in numbers of one row; the first holds what is read.
 // `states`: what each look, in order, looks at.
 void regard_play(const Call* calls, int64_t count, const Remembered* states, const int64_t* offsets, float* registers,
@@ -2496,17 +2624,24 @@ void regard_norm(const float* x, const float* gain, const float* bias, int64_t r
   }
 }
 
-// The way back. grads: (parts, 2, width), those of gain and bias, to be added up, zeros at first.
+// The way back; grads: (2, width), those of gain and bias. They are added up part by part, whoever computes these.
 void regard_norm_back(const float* x, const float* gain, const float* slope, const float* kept, int64_t rows,
-                      int64_t width, int64_t parts, int centres, float* grad_x, float* grads, int level) {
+                      int64_t width, int centres, float* grad_x, float* grads, int level) {
+  constexpr int64_t parts = 16;
+  static thread_local std::vector<float> room;
+  room.assign(parts * 2 * width, 0.0f);
+  float* const each = room.data();
 #pragma omp parallel for schedule(static) if (shares(8 * rows * width))
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t first = begin_tile(rows, parts, part), count = begin_tile(rows, parts, part + 1) - first;
     const int64_t at = first * width;
-    float* const to = grads + part * 2 * width;
+    float* const to = each + part * 2 * width;
     (level == WITH_VNNI ? norm_rows_back_avx512 : norm_rows_back_avx2)(
         x + at, gain, slope + at, kept + 2 * first, count, width, centres, grad_x + at, to, to + width);
   }
+  std::memcpy(grads, each, 2 * width * sizeof(float));
+  for (int64_t part = 1; part < parts; ++part)
+    for (int64_t i = 0; i < 2 * width; ++i) grads[i] += each[part * 2 * width + i];
 }
 
 // Maps normalised in groups of channels, which stand side by side. `sizes`: rows, places, channels, groups, whether
@@ -2634,6 +2769,59 @@ void regard_best(const float* x, const float* sums, const int64_t* barred, float
       numbers[groups * wanted + out] = chosen < 0 ? 0 : places[row * wanted + next[chosen]++];
     }
   }
+}
+
+// What each row of scores loses, (rows,), and in the place of the scores, (rows, words), their gradient.
+void regard_lose(float* z, const int64_t* targets, int64_t rows, int64_t words, float sharp, float even, float* lost,
+                 int level) {
+#pragma omp parallel for schedule(static) if (shares(16 * rows * words))
+  for (int64_t row = 0; row < rows; ++row)
+    lost[row] = (level == WITH_VNNI ? lose_avx512 : lose_avx2)(z + row * words, words, targets[row], sharp, even);
+}
+
+// A step of Adam: weights with their gradients, the running means of these and of their squares, and how many steps each
+// has had. `apart`: decay isn't added to the gradient.
+void regard_move(int64_t weights, const int64_t* sizes, float* const* weight, float* const* gradient, float* const* mean,
+                 float* const* square, float* const* step, double rate, double first, double second, double epsilon,
+                 double decay, int apart, int level) {
+  std::vector<Pace> paces(weights);
+  for (int64_t each = 0; each < weights; ++each) {
+    const double count = *step[each] += 1.0f;
+    paces[each] = {static_cast<float>(apart ? 1.0 - rate * decay : 1.0), static_cast<float>(apart ? 0.0 : decay),
+                   static_cast<float>(1.0 - first), static_cast<float>(1.0 - second),
+                   static_cast<float>(rate / (1.0 - std::pow(first, count))),
+                   static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(second, count))), static_cast<float>(epsilon)};
+  }
+  const std::vector<Piece> pieces = cut_pieces(weights, sizes);
+  const int64_t count = pieces.size();
+#pragma omp parallel for schedule(static) if (shares(16 * count * PIECE))
+  for (int64_t at = 0; at < count; ++at) {
+    const Piece& piece = pieces[at];
+    const int64_t each = piece.weight, from = piece.first;
+    (level == WITH_VNNI ? move_piece_avx512 : move_piece_avx2)(weight[each] + from, gradient[each] + from,
+                                                               mean[each] + from, square[each] + from, piece.count,
+                                                               paces[each]);
+  }
+}
+
+// The norm of all gradients together; where it is finite and above `most`, they are scaled down to that.
+double regard_clip(int64_t weights, const int64_t* sizes, float* const* gradient, double most, int level) {
+  const std::vector<Piece> pieces = cut_pieces(weights, sizes);
+  const int64_t count = pieces.size();
+  std::vector<double> squares(count);
+#pragma omp parallel for schedule(static) if (shares(4 * count * PIECE))
+  for (int64_t at = 0; at < count; ++at)
+    squares[at] = (level == WITH_VNNI ? add_squares_avx512 : add_squares_avx2)(
+        gradient[pieces[at].weight] + pieces[at].first, pieces[at].count);
+  double total = 0.0;
+  for (const double square : squares) total += square;
+  const double norm = std::sqrt(total);
+  if (!(norm > most) || std::isinf(norm)) return norm;
+  const float share = static_cast<float>(most / (norm + 1e-6));
+#pragma omp parallel for schedule(static) if (shares(4 * count * PIECE))
+  for (int64_t at = 0; at < count; ++at)
+    shrink_piece(gradient[pieces[at].weight] + pieces[at].first, pieces[at].count, share);
+  return norm;
 }
 
 }  // extern "C"

@@ -14,7 +14,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from ctypes import CDLL, c_float, c_int, c_int64, c_void_p
+from ctypes import CDLL, c_double, c_float, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -24,8 +24,11 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 SOURCE = Path(__file__).with_name("kernels.cpp")
 COMPILER = "g++"
-# -fno-trapping-math: or GCC leaves loops with a comparison of floats as they are
-FLAGS = ("-O3", "-std=c++17", "-shared", "-fPIC", "-fopenmp", "-ffp-contract=off", "-fno-trapping-math", "-w")
+# -fno-trapping-math, -fno-math-errno: or GCC leaves loops with a comparison of floats, or with a root, as they are
+FLAGS = (
+    *("-O3", "-std=c++17", "-shared", "-fPIC", "-fopenmp"),
+    *("-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno", "-w"),
+)
 SWITCH = "REGARD_KERNELS"  # off: torch's alone; avx2: ours without AVX-512, as on a machine that has none
 LONGEST = 120  # seconds for the compiler
 REGISTER = {1: 8, 2: 16}  # numbers that an instruction takes at once
@@ -51,6 +54,7 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_attend": (*(c_void_p,) * 8, c_float, c_int),
     "regard_attend_back": (*(c_void_p,) * 12, c_float, c_int),
     "regard_bend": (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int),
+    "regard_replace": (c_void_p, c_int64, c_int64, c_void_p, c_int),
     "regard_play": (c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_int64, c_int),
     "regard_scan": (*(c_void_p,) * 9, c_int),
     "regard_scan_back": (*(c_void_p,) * 14, c_int),
@@ -59,7 +63,7 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_gate": (*(c_void_p,) * 4, *(c_int64,) * 3, c_void_p, c_int),
     "regard_gate_back": (*(c_void_p,) * 4, c_int64, c_void_p, *(c_int64,) * 3, *(c_void_p,) * 4, c_int),
     "regard_norm": (*(c_void_p,) * 3, c_int64, c_int64, c_float, c_int, c_void_p, c_void_p, c_int),
-    "regard_norm_back": (*(c_void_p,) * 4, *(c_int64,) * 3, c_int, c_void_p, c_void_p, c_int),
+    "regard_norm_back": (*(c_void_p,) * 4, *(c_int64,) * 2, c_int, c_void_p, c_void_p, c_int),
     "regard_norm_maps": (*(c_void_p,) * 4, c_float, c_void_p, c_void_p, c_int),
     "regard_norm_maps_back": (*(c_void_p,) * 8, c_int),
     "regard_score": (*(c_void_p,) * 5, c_int),
@@ -69,12 +73,16 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_hear": (*(c_void_p,) * 9, c_int),
     "regard_hear_back": (*(c_void_p,) * 11, c_int),
     "regard_best": (*(c_void_p,) * 6, c_int),
+    "regard_lose": (c_void_p, c_void_p, c_int64, c_int64, c_float, c_float, c_void_p, c_int),
+    "regard_move": (c_int64, *(c_void_p,) * 6, *(c_double,) * 5, c_int, c_int),
+    "regard_clip": (c_int64, c_void_p, c_void_p, c_double, c_int),
 }
 GIVES: dict[str, type] = {
     "regard_level": c_int,
     "regard_packed_bytes": c_int64,
     "regard_packed_brains": c_int64,
     "regard_rounds_brains": c_int,
+    "regard_clip": c_double,
 }
 
 

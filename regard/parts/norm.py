@@ -15,7 +15,6 @@ from regard.core.tape import Tape
 from regard.kernels.library import load, load_unfollowed
 
 SMALL = 2**12  # numbers below which asking costs more than computing
-PARTS = 16  # of the rows, whose gradients are added up part by part
 
 
 class LayerNorm(NormSpec):
@@ -111,10 +110,9 @@ class CompiledNorm(torch.autograd.Function):
             return *(next(grads) if part is not None and part.requires_grad else None for part in parts), None, None
         library, slope = load(), slope.contiguous()
         assert library is not None
-        to_x, each = torch.empty_like(x), x.new_zeros(PARTS, 2, len(gain))
+        to_x, both = torch.empty_like(x), x.new_empty(2, len(gain))
         library.functions.regard_norm_back(
-            *(x.data_ptr(), gain.data_ptr(), slope.data_ptr(), kept.data_ptr(), len(kept), len(gain), PARTS),
-            *(ctx.centres, to_x.data_ptr(), each.data_ptr(), library.level),
+            *(x.data_ptr(), gain.data_ptr(), slope.data_ptr(), kept.data_ptr(), len(kept), len(gain)),
+            *(ctx.centres, to_x.data_ptr(), both.data_ptr(), library.level),
         )
-        to_gain, to_bias = each.sum(0)
-        return to_x, to_gain, None if bias is None else to_bias, None, None
+        return to_x, both[0], None if bias is None else both[1], None, None

@@ -1,8 +1,7 @@
 """Cross-entropy over a vocabulary without the table of scores: rows are scored, summed up and forgotten piece by piece.
 
-The gradient is computed along with the loss, so scores are made once, and a piece stays in the processor's cache while
-it is worked on. Label smoothing (Szegedy et al. 2016) never needs dense targets: the sum of all scores of a row is the
-row times the sum of all words.
+The gradient is computed along with the loss, in the scores' place, so scores are made once, and a piece stays in the
+processor's cache while it is worked on.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from torch import Tensor
 
 from regard.core.factors import Factors, Scored
 from regard.core.matrix import matmul
+from regard.kernels.library import load_unfollowed
 
 ROWS = 1024  # scored at once
-LOG2 = math.log2(math.e)  # 2^x is cheaper than e^x
 
 
 def cross_entropy(factors: Scored, targets: Tensor, smoothing: float = 0.0) -> Tensor:
@@ -53,37 +52,24 @@ class Entropy(torch.autograd.Function):
         smoothing: float,
         learns: bool,
     ) -> Tensor:
-        """z: a row's scores; p: their softmax; loss = log Σ e^z - (1 - ε) z[target] - ε mean(z)."""
+        """z: a row's scores, and then p - (1 - ε) [target] - ε / words, where p is their softmax."""
         x, w, b = vectors.detach().float(), words.detach().float(), None if bias is None else bias.detach().float()
-        sharp, even = 1 - smoothing, smoothing / len(w)
         dx, dw, db = torch.empty_like(x), torch.zeros_like(w), None if b is None else torch.zeros_like(b)
         total = x.new_zeros(())
         for rows in pieces(len(x)):
-            z = matmul(x[rows] * LOG2, w.T)  # (rows, vocabulary), in bits
+            z = matmul(x[rows], w.T)  # (rows, vocabulary)
             if b is not None:
-                z += b * LOG2
-            hit = z.gather(1, targets[rows, None])
-            top = z.amax(1, keepdim=True)
-            z.sub_(top).exp2_()
-            mass = z.sum(1, keepdim=True)
-            total += (top + mass.log2() - sharp * hit).sum() / LOG2
+                z += b
+            total += lose(z, targets[rows], smoothing)
             if not learns:
                 continue
-            share = mass.reciprocal()
-            matmul(z, w, out=dx[rows]).mul_(share)
-            matmul(z.T, x[rows] * share, out=dw, adds=True)
+            matmul(z, w, out=dx[rows])
+            matmul(z.T, x[rows], out=dw, adds=True)
             if db is not None:
-                db.addmv_(z.T, share[:, 0])
-        everything, read = w.sum(0), x.sum(0)
-        total -= even * (read @ everything + (0.0 if b is None else len(x) * b.sum()))
-        if not learns:
-            return total
-        dx.sub_(w[targets], alpha=sharp).sub_(everything, alpha=even)
-        dw.index_add_(0, targets, x, alpha=-sharp).sub_(read, alpha=even)
-        if db is not None:
-            db.sub_(torch.bincount(targets, minlength=len(w)), alpha=sharp).sub_(even * len(x))
-        ctx.save_for_backward(dx, dw, db)
-        ctx.types = vectors.dtype, words.dtype
+                db += z.sum(0)
+        if learns:
+            ctx.save_for_backward(dx, dw, db)
+            ctx.types = vectors.dtype, words.dtype
         return total
 
     @staticmethod
@@ -92,6 +78,23 @@ class Entropy(torch.autograd.Function):
         of_vectors, of_words = ctx.types
         of_bias = None if db is None else db * scale
         return (dx * scale).to(of_vectors), (dw * scale).to(of_words), of_bias, None, None, None
+
+
+def lose(z: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """The loss of some rows of scores, (rows, vocabulary), in whose place their gradient is left."""
+    sharp, even = 1 - smoothing, smoothing / z.shape[1]
+    library = load_unfollowed() if z.is_cpu and z.dtype == torch.float32 and z.is_contiguous() else None
+    if library is not None:
+        targets, found = targets.contiguous(), z.new_empty(len(z))
+        library.functions.regard_lose(
+            *(z.data_ptr(), targets.data_ptr(), *z.shape, sharp, even, found.data_ptr(), library.level)
+        )
+        return found.sum()
+    hit, level = z.gather(1, targets[:, None]), z.sum(1, keepdim=True) if smoothing else 0.0
+    top = z.amax(1, keepdim=True)
+    mass = z.sub_(top).exp_().sum(1, keepdim=True)
+    z.mul_(mass.reciprocal()).sub_(even).scatter_add_(1, targets[:, None], hit.new_full(hit.shape, -sharp))
+    return (top + mass.log() - sharp * hit - even * level).sum()
 
 
 def losses(factors: Scored, targets: Tensor) -> Tensor:

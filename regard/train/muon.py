@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim.adamw import adamw
 
 from regard.core.matrix import matmuls
+from regard.train.adam import move
 
 # a, b and c of x → a x + b x³ + c x⁵, by which five rounds bring all of 0.001 … 1 to 0.5 … 1.2; from the authors' code
 QUINTIC = (3.4445, -4.7750, 2.0315)
@@ -28,7 +28,8 @@ class OrthogonalMomentum(torch.optim.Optimizer):
     def __init__(
         self, groups: list[dict[str, Any]], rate: float, momentum: float, betas: tuple[float, float], epsilon: float
     ) -> None:
-        super().__init__(groups, {"lr": rate, "momentum": momentum, "betas": betas, "eps": epsilon})
+        defaults = {"lr": rate, "momentum": momentum, "betas": betas, "eps": epsilon, "decoupled": True, "fused": True}
+        super().__init__(groups, defaults)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -38,7 +39,7 @@ class OrthogonalMomentum(torch.optim.Optimizer):
             if group["maps"]:
                 self.turn(weights, group)
             else:
-                self.adapt(weights, group)
+                move(weights, self.state, group)
 
     def turn(self, weights: list[Tensor], group: dict[str, Any]) -> None:
         """Move matrices; those of one shape together, since many are small."""
@@ -60,34 +61,6 @@ class OrthogonalMomentum(torch.optim.Optimizer):
             state["momentum_buffer"] = torch.zeros_like(weight)
         state["momentum_buffer"].lerp_(weight.grad, 1 - momentum)
         return weight.grad.lerp(state["momentum_buffer"], momentum).flatten(1)
-
-    def adapt(self, weights: list[Tensor], group: dict[str, Any]) -> None:
-        """Move by AdamW, with torch's own function."""
-        for weight in weights:
-            if not self.state[weight]:
-                self.state[weight]["step"] = torch.zeros(())
-                self.state[weight]["exp_avg"] = torch.zeros_like(weight)
-                self.state[weight]["exp_avg_sq"] = torch.zeros_like(weight)
-        gradients = [weight.grad for weight in weights if weight.grad is not None]
-        means, squares, steps = (
-            [self.state[weight][key] for weight in weights] for key in ("exp_avg", "exp_avg_sq", "step")
-        )
-        adamw(
-            weights,
-            gradients,
-            means,
-            squares,
-            [],
-            steps,
-            fused=True,
-            amsgrad=False,
-            beta1=group["betas"][0],
-            beta2=group["betas"][1],
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-            maximize=False,
-        )
 
 
 def make_orthogonal(matrices: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from regard.core.registry import Kinds
 from regard.core.spec import Positive, Rate, Spec
 from regard.core.stack import Stack
 from regard.errors import CheckpointError
+from regard.train.adam import CompiledAdam
 from regard.train.adapt import plain
 from regard.train.muon import OrthogonalMomentum
 
@@ -62,7 +63,7 @@ class Adam(OptimizerSpec):
     """This is added to the denominator."""
 
     def make(self, parameters: list[dict[str, Any]]) -> torch.optim.Optimizer:
-        return torch.optim.Adam(parameters, self.rate, self.betas, self.epsilon, fused=True)
+        return CompiledAdam(parameters, self.rate, self.betas, self.epsilon, decoupled=False)
 
 
 class AdamW(OptimizerSpec):
@@ -76,7 +77,7 @@ class AdamW(OptimizerSpec):
     """This is added to the denominator."""
 
     def make(self, parameters: list[dict[str, Any]]) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(parameters, self.rate, self.betas, self.epsilon, fused=True)
+        return CompiledAdam(parameters, self.rate, self.betas, self.epsilon, decoupled=True)
 
 
 class Muon(OptimizerSpec):

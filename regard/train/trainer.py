@@ -27,6 +27,7 @@ from regard.errors import CheckpointError, Divergence, RegardError, Stopped
 from regard.tasks.expectation import insist_on_expectation
 from regard.tasks.reinforce import insist_on_rewards
 from regard.tasks.task import Place, Task
+from regard.train.adam import clip
 from regard.train.adapt import NOTHING, Fresh, adapters, freeze, restore
 from regard.train.checkpoint import Checkpoint, Files, Store
 from regard.train.costs import Costs, insist_on_costs
@@ -167,7 +168,7 @@ class Trainer:
         now = Spent(moment.step + 1, last.epoch + last.share, moment.tokens + tokens, self.timer.advance(moment, lap))
         rate = self.spec.optimizer.rate * moment.factor(self.spec, now)
         set_rate(self.optimizer, rate)
-        gradient = self._clip()
+        gradient = clip(self.weights, self.spec.clip)
         if not math.isfinite(loss) or not math.isfinite(gradient):
             raise self._divergence(loss, gradient, rate, places)
         self.optimizer.step()
@@ -196,14 +197,6 @@ class Trainer:
         loss.backward()
         self.task.settle()
         return float(loss.detach())
-
-    def _clip(self) -> float:
-        """The norm of the gradient, which is scaled down if it is too large."""
-        norm = torch.nn.utils.get_total_norm([w.grad for w in self.weights if w.grad is not None])
-        found = float(norm)
-        if self.spec.clip is not None and not found <= self.spec.clip:
-            torch.nn.utils.clip_grads_with_norm_(self.weights, self.spec.clip, norm)
-        return found
 
     def _divergence(self, loss: float, gradient: float, rate: float, places: Sequence[Place[Any]]) -> Divergence:
         """What there is to say when something isn't finite; the weights haven't been touched."""
