@@ -311,23 +311,27 @@ def is_kept() -> bool:
     return AVX2.items() <= os.environ.items()
 
 
+def read_processor() -> dict[str, str]:
+    """What the first processor says of itself; nothing where nobody tells."""
+    try:
+        said = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
+    except OSError:
+        return {}
+    return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in said.split("\n"))}
+
+
 def describe_instructions() -> str:
     """The same of this machine."""
-    try:
-        found = re.search(r"(?m)^flags\s*: (.*)$", Path("/proc/cpuinfo").read_text())
-    except OSError:
-        found = None
     told = {name: os.environ[name] for name in AVX2 if name in os.environ}
-    return name_instructions(set(found[1].split()) if found else set(), told)
+    return name_instructions(set(read_processor().get("flags", "").split()), told)
 
 
 def describe_machine() -> str:
-    """Where something was measured."""
-    try:
-        found = re.search(r"(?m)^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text())
-    except OSError:
-        found = None
-    name = found[1].strip() if found else platform.machine()
+    """Where something was measured; makers give processors of several generations one name."""
+    found = read_processor()
+    name = found.get("model name", platform.machine())
+    if "cpu family" in found:
+        name += f" (family {found['cpu family']}, model {found.get('model', '?')})"
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return f"{os.cpu_count()} × {name}, {memory:.0f} GB, Python {platform.python_version()}"
 

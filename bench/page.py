@@ -1,4 +1,4 @@
-"""The page of figures: tables whose rows are keyed by a case and a machine's instructions.
+"""The page of figures: tables whose rows are keyed by a case, a machine and its instructions.
 
 A run writes its own rows and leaves all others as they are, so rows from an AVX2 machine and from an AVX-512 machine
 stand beside each other, each written by the run that measured it.
@@ -24,7 +24,7 @@ HEAD = (
     "(`keep_memory`), and gives way to other processes. Others run as their documentation says, plain loops with what\n"
     "torch and glibc do by themselves. Sides without our kernels have torch's alone (`REGARD_KERNELS=off`).\n"
 )
-KEY = ("case", "instructions")
+KEY = ("case", "instructions", "machine")
 ABOUT = ("measured", "machine", "versions")
 
 

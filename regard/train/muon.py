@@ -7,7 +7,7 @@ What is no matrix, and tables and heads, whose rows are met one by one, is moved
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -46,8 +46,8 @@ class OrthogonalMomentum(torch.optim.Optimizer):
         alike: dict[tuple[int, ...], list[Tensor]] = {}
         for weight in weights:
             alike.setdefault(tuple(weight.shape), []).append(weight)
-        for shape, matrices in alike.items():
-            steps = make_orthogonal(torch.stack([self.push(weight, group["momentum"]) for weight in matrices]))
+        pushed = [torch.stack([self.push(weight, group["momentum"]) for weight in each]) for each in alike.values()]
+        for (shape, matrices), steps in zip(alike.items(), make_orthogonal(pushed), strict=True):
             size = ADAMS * max(steps.shape[-2:]) ** 0.5
             for weight, step in zip(matrices, steps, strict=True):
                 weight.mul_(1 - group["lr"] * group["weight_decay"])
@@ -63,24 +63,43 @@ class OrthogonalMomentum(torch.optim.Optimizer):
         return weight.grad.lerp(state["momentum_buffer"], momentum).flatten(1)
 
 
-def make_orthogonal(matrices: Tensor) -> Tensor:
+def make_orthogonal(stacks: Sequence[Tensor]) -> list[Tensor]:
     """U Vᵀ of each U S Vᵀ, roughly: singular values that aren't tiny come near 1. (count, rows, columns) to the same.
 
     Newton and Schulz's rounds multiply from the left by polynomials of X Xᵀ. These are gathered in one square matrix of
-    the shorter side, and the long matrix is touched twice instead of three times a round.
+    the shorter side, and the long matrix is touched twice instead of three times a round. Squares of one side go
+    through the rounds together, whatever they were made of.
     """
-    tall = matrices.shape[-2] > matrices.shape[-1]
-    x = matrices.mT if tall else matrices
-    x = x.float() / x.float().norm(dim=(-2, -1), keepdim=True).clamp(min=1e-20)
-    gram = matmuls(x, x.mT)  # (count, shorter, shorter)
-    gathered = find_factor(gram)
-    factor = gathered
+    lying = [lay_down(stack) for stack in stacks]  # (count, shorter, longer)
+    squares = [matmuls(x, x.mT) for x in lying]
+    alike: dict[int, list[int]] = {}
+    for place, square in enumerate(squares):
+        alike.setdefault(square.shape[-1], []).append(place)
+    for places in alike.values():
+        gathered = gather_rounds(torch.cat([squares[place] for place in places]))
+        for place, part in zip(places, gathered.split([len(squares[place]) for place in places]), strict=True):
+            squares[place] = part
+    turned = [matmuls(square, x) for square, x in zip(squares, lying, strict=True)]
+    return [
+        (y.mT if stack.shape[-2] > stack.shape[-1] else y).to(stack.dtype)
+        for y, stack in zip(turned, stacks, strict=True)
+    ]
+
+
+def lay_down(matrices: Tensor) -> Tensor:
+    """No taller than wide, and of norm 1."""
+    x = (matrices.mT if matrices.shape[-2] > matrices.shape[-1] else matrices).float()
+    return x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-20)
+
+
+def gather_rounds(gram: Tensor) -> Tensor:
+    """What all rounds together multiply by, from X Xᵀ: (count, shorter, shorter)."""
+    gathered = factor = find_factor(gram)
     for _ in range(ROUNDS - 1):
         gram = matmuls(matmuls(factor, gram), factor)
         factor = find_factor(gram)
         gathered = matmuls(factor, gathered)
-    y = matmuls(gathered, x)
-    return (y.mT if tall else y).to(matrices.dtype)
+    return gathered
 
 
 def find_factor(gram: Tensor) -> Tensor:

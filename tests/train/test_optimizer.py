@@ -246,7 +246,7 @@ def test_a_matrix_is_made_orthogonal_whatever_its_singular_values(shape: tuple[i
     generator = torch.Generator().manual_seed(1)
     left, _, right = torch.linalg.svd(torch.randn(shape, generator=generator), full_matrices=False)
     values = torch.logspace(0, -2, left.shape[-1])
-    found = make_orthogonal(left * values @ right)
+    (found,) = make_orthogonal([left * values @ right])
     turned = left.mT @ found @ right.mT
     kept = turned.diagonal(dim1=-2, dim2=-1)
     assert ((kept > 0.5) & (kept < 1.3)).all()
@@ -260,7 +260,14 @@ def test_the_gathered_rounds_are_newton_and_schulzs() -> None:
     for _ in range(ROUNDS):
         gram = x @ x.mT
         x = QUINTIC[0] * x + (QUINTIC[1] * gram + QUINTIC[2] * gram @ gram) @ x
-    assert torch.allclose(make_orthogonal(given)[0].double(), x, atol=1e-5)
+    assert torch.allclose(make_orthogonal([given])[0][0].double(), x, atol=1e-5)
+
+
+def test_matrices_of_many_shapes_go_through_the_rounds_together_as_alone() -> None:
+    generator = torch.Generator().manual_seed(3)
+    stacks = [torch.randn(shape, generator=generator) for shape in ((2, 12, 50), (1, 30, 12), (3, 7, 7), (1, 12, 12))]
+    for found, stack in zip(make_orthogonal(stacks), stacks, strict=True):
+        assert torch.allclose(found, make_orthogonal([stack])[0], atol=1e-4)
 
 
 def test_muon_turns_matrices_and_convolutions_and_leaves_tables_and_heads_to_adam() -> None:
