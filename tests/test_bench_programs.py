@@ -83,5 +83,7 @@ def test_it_runs_where_nobody_else_is_installed(name: str, tmp_path: Path) -> No
     rows = [row for section in sections for row in read_rows(section) if ours in row]
     assert rows and all(re.match(r"[\d,.e+-]+$", row[ours]) for row in rows), rows
     said = [cell for row in rows for cell in row.values() if cell.startswith("missing: ")]
+    # sizes of a smoke run are so small that memory may not grow with them
+    said = [cell for cell in said if "no exponent" not in cell]
     assert bool(said) == compares and all("isn't there" in cell for cell in said), said
     assert all(row["versions"] not in ("", "–") for row in rows)
