@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from torch import Tensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 SOURCE = Path(__file__).with_name("kernels.cpp")
@@ -133,6 +134,13 @@ def load() -> Library | None:
     return found if isinstance(found, Library) else None
 
 
+def demand() -> Library:
+    """The kernels, for who has asked before and knows that they are there."""
+    library = load()
+    assert library is not None
+    return library
+
+
 def crowd(alone: bool) -> None:
     """Let one thread do all that our kernels do, or several again; the numbers stay the same."""
     library = load() if load.cache_info().currsize else None  # nothing is built for the sake of this
@@ -150,6 +158,13 @@ def load_unfollowed() -> Library | None:
     if torch.compiler.is_compiling() or _get_current_dispatch_mode() is not None:
         return None
     return None if torch._C._functorch.maybe_current_level() is not None else load()
+
+
+def serves(*tensors: Tensor) -> bool:
+    """Whether the kernels, those for gradients too, can be had and read these: numbers in single precision."""
+    if any(tensor.dtype != torch.float32 or tensor.device.type != "cpu" or not tensor.numel() for tensor in tensors):
+        return False
+    return load_unfollowed() is not None
 
 
 def describe() -> str:

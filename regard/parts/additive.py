@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.kernels.library import Library, load, load_unfollowed
+from regard.kernels.library import demand, load_unfollowed
 
 SMALL = 2**10  # pairs of numbers below which asking costs more than computing
 PARTS = 16  # of the rows, whose gradients are added up part by part
@@ -37,18 +37,12 @@ def serves(query: Tensor, keys: Tensor, weight: Tensor) -> bool:
     return query.is_cpu and keys.is_cpu and weight.is_cpu and load_unfollowed() is not None
 
 
-def find_library() -> Library:
-    library = load()
-    assert library is not None  # somebody asked
-    return library
-
-
 class CompiledScore(torch.autograd.Function):
     """The sum by our own kernel."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, keys: Tensor, weight: Tensor) -> Tensor:
-        library = find_library()
+        library = demand()
         query, keys, weight = query.contiguous(), keys.contiguous(), weight.contiguous()
         (rows, queries, hidden), count = query.shape, keys.shape[1]
         found = query.new_empty(rows, queries, count, dtype=torch.float32)
@@ -67,7 +61,7 @@ class CompiledScore(torch.autograd.Function):
             wanted = [part for part in given if part.requires_grad]
             grads = iter(torch.autograd.grad(again, wanted, slope, create_graph=True))
             return tuple(next(grads) if part.requires_grad else None for part in given)
-        library, slope = find_library(), slope.float().contiguous()
+        library, slope = demand(), slope.float().contiguous()
         to_query, to_keys = (torch.zeros_like(part, dtype=torch.float32) for part in (query, keys))
         each = weight.new_zeros(PARTS, weight.shape[1])
         library.functions.regard_score_back(

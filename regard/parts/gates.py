@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.kernels.library import Library, load, load_unfollowed
+from regard.kernels.library import demand, serves
 
 Pair = tuple[Tensor, Tensor]
 
@@ -30,25 +30,12 @@ def compute(given: Tensor, before: Tensor) -> Pair:
     return leave.sigmoid() * cell.tanh(), cell
 
 
-def serves(*tensors: Tensor) -> bool:
-    """Whether our kernel can be had, and reads these."""
-    if any(tensor.dtype != torch.float32 or tensor.device.type != "cpu" or not tensor.numel() for tensor in tensors):
-        return False
-    return not torch.compiler.is_compiling() and load_unfollowed() is not None
-
-
-def find_library() -> Library:
-    library = load()
-    assert library is not None  # somebody asked
-    return library
-
-
 class CompiledGates(torch.autograd.Function):
     """The step by our own kernel."""
 
     @staticmethod
     def forward(ctx: Any, given: Tensor, before: Tensor) -> Pair:
-        library, given, before = find_library(), given.contiguous(), before.contiguous()
+        library, given, before = demand(), given.contiguous(), before.contiguous()
         hidden, cell = torch.empty_like(before), torch.empty_like(before)
         library.functions.regard_gates(
             *(given.data_ptr(), before.data_ptr(), *before.shape, hidden.data_ptr(), cell.data_ptr(), library.level)
@@ -63,7 +50,7 @@ class CompiledGates(torch.autograd.Function):
             wanted = [part for part in (given, before) if part.requires_grad]
             grads = iter(torch.autograd.grad(compute(given, before), wanted, (to_hidden, to_cell), create_graph=True))
             return tuple(next(grads) if part.requires_grad else None for part in (given, before))
-        library, slopes = find_library(), (to_hidden.contiguous(), to_cell.contiguous())
+        library, slopes = demand(), (to_hidden.contiguous(), to_cell.contiguous())
         to_given, to_before = torch.empty_like(given), torch.empty_like(before)
         library.functions.regard_gates_back(
             *(tensor.data_ptr() for tensor in (given, before, cell, *slopes)),

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.kernels.library import Library, load, load_unfollowed
+from regard.kernels.library import demand, load_unfollowed
 
 SMALL = 2**12  # numbers below which asking costs more than computing
 PARTS = 16  # of the rows, whose gradients are added up part by part
@@ -41,18 +41,12 @@ def serves(x: Tensor) -> bool:
     return lies and x.device.type == "cpu" and load_unfollowed() is not None
 
 
-def find_library() -> Library:
-    library = load()
-    assert library is not None  # somebody asked
-    return library
-
-
 class CompiledGroupNorm(torch.autograd.Function):
     """A norm of groups, and what bends behind it, by our own kernel."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gain: Tensor, bias: Tensor, groups: int, eps: float, bends: bool) -> Tensor:
-        library, (rows, channels, height, width) = find_library(), x.shape
+        library, (rows, channels, height, width) = demand(), x.shape
         found = torch.empty_like(x)
         kept = x.new_empty(rows, groups, 2, dtype=torch.float32)
         half = x.dtype == torch.bfloat16
@@ -75,7 +69,7 @@ class CompiledGroupNorm(torch.autograd.Function):
             again = F.relu(again) if ctx.bends else again
             grads = iter(torch.autograd.grad(again, wanted, slope, create_graph=True))
             return *(next(grads) if part.requires_grad else None for part in parts), None, None, None
-        library = find_library()
+        library = demand()
         slope = slope.to(x.dtype).contiguous(memory_format=torch.channels_last)
         to_x, each = torch.empty_like(x), kept.new_zeros(PARTS, 2, len(gain))
         library.functions.regard_norm_maps_back(

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.core.edges import Edges
 from regard.core.view import View
-from regard.kernels.library import Library, load, load_unfollowed
+from regard.kernels.library import Library, demand, load_unfollowed
 
 PARTS = 16  # of the nodes, that several threads have work; gradients of kinds are added up part by part
 MOST = 2**20  # numbers of those gradients; where each edge is of its own kind, the kernel isn't worth its memory
@@ -100,8 +100,7 @@ class CompiledMessages(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, table, sorts, weights = ctx.saved_tensors
-        library, back, grad = load(), ctx.back, grad.contiguous()
-        assert library is not None  # it was there on the way in
+        library, back, grad = demand(), ctx.back, grad.contiguous()
         grad_x = torch.empty_like(x)
         grad_table = None if table is None else table.new_zeros(PARTS, *table.shape)
         library.functions.regard_hear_back(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.core.role import NormSpec
 from regard.core.spec import Positive
 from regard.core.tape import Tape
-from regard.kernels.library import load, load_unfollowed
+from regard.kernels.library import demand, load_unfollowed
 
 SMALL = 2**12  # numbers below which asking costs more than computing
 
@@ -86,8 +86,7 @@ class CompiledNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, centres: bool) -> Tensor:
-        library, x = load(), x.contiguous()
-        assert library is not None  # somebody asked
+        library, x = demand(), x.contiguous()
         found, (*rows, width) = torch.empty_like(x), x.shape
         kept = x.new_empty(math.prod(rows), 2)
         library.functions.regard_norm(
@@ -108,8 +107,7 @@ class CompiledNorm(torch.autograd.Function):
             grads = iter(torch.autograd.grad(again, wanted, slope, create_graph=True))
             parts = (x, gain, bias)
             return *(next(grads) if part is not None and part.requires_grad else None for part in parts), None, None
-        library, slope = load(), slope.contiguous()
-        assert library is not None
+        library, slope = demand(), slope.contiguous()
         to_x, both = torch.empty_like(x), x.new_empty(2, len(gain))
         library.functions.regard_norm_back(
             *(x.data_ptr(), gain.data_ptr(), slope.data_ptr(), kept.data_ptr(), len(kept), len(gain)),

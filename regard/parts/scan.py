@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.kernels.library import Library, load, ready
+from regard.kernels.library import demand, ready
 
 LANES = 16  # channels that our kernel runs together
 SPAN = 64  # positions between two states that it keeps
@@ -106,7 +106,7 @@ class CompiledScan(torch.autograd.Function):
     def forward(
         ctx: Any, u: Tensor, delta: Tensor, B: Tensor, C: Tensor, A: Tensor, start: Tensor
     ) -> tuple[Tensor, Tensor]:
-        library = find_kernels()
+        library = demand()
         B, C = (tensor if tensor.stride(2) == 1 else tensor.contiguous() for tensor in (B, C))
         y, state = torch.empty_like(u), start.clone(memory_format=torch.contiguous_format)
         keeps = any(ctx.needs_input_grad)
@@ -126,7 +126,7 @@ class CompiledScan(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_y: Tensor, grad_end: Tensor) -> tuple[Tensor, ...]:
         u, delta, B, C, A, borders = ctx.saved_tensors
-        library, sizes = find_kernels(), describe_scan(u, B, C)
+        library, sizes = demand(), describe_scan(u, B, C)
         grad_u, grad_delta = torch.empty_like(u), torch.empty_like(delta)
         grad_B, grad_C = (u.new_empty(sizes[4], *B.shape) for _ in range(2))
         grad_A = u.new_zeros(u.shape[0], *A.shape)
@@ -135,12 +135,6 @@ class CompiledScan(torch.autograd.Function):
         asked = (u, delta, B, C, A, borders, grad_y, grad_u, grad_delta, grad_B, grad_C, grad_A, carried)
         library.functions.regard_scan_back(*(tensor.data_ptr() for tensor in asked), sizes, library.level)
         return grad_u, grad_delta, grad_B.sum(0), grad_C.sum(0), grad_A.sum(0), carried
-
-
-def find_kernels() -> Library:
-    library = load()
-    assert library is not None  # whoever asks for a compiled scan has looked
-    return library
 
 
 def describe_scan(u: Tensor, B: Tensor, C: Tensor) -> Array[c_int64]:

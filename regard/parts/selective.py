@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.core.activation import silu
-from regard.kernels.library import Library, load, load_unfollowed
+from regard.kernels.library import demand, serves
 
 MOST_TAPS = 8  # of our kernel
 PARTS = 16  # of the rows, whose gradients are added up part by part
@@ -38,19 +38,6 @@ def pass_gate(y: Tensor, u: Tensor, skip: Tensor, gate: Tensor) -> Tensor:
         return (y + skip * u) * silu(gate)
     found: Tensor = CompiledGate.apply(y.contiguous(), u.contiguous(), skip, gate)
     return found
-
-
-def serves(*tensors: Tensor) -> bool:
-    """Whether our kernels can be had, and read these."""
-    if any(tensor.dtype != torch.float32 or tensor.device.type != "cpu" or not tensor.numel() for tensor in tensors):
-        return False
-    return not torch.compiler.is_compiling() and load_unfollowed() is not None
-
-
-def find_library() -> Library:
-    library = load()
-    assert library is not None  # somebody asked
-    return library
 
 
 class ShortConvolution(torch.autograd.Function):
@@ -85,7 +72,7 @@ class CompiledConvolution(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, tail: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        library, turned, bias = find_library(), weight.mT.contiguous(), bias.contiguous()
+        library, turned, bias = demand(), weight.mT.contiguous(), bias.contiguous()
         ctx.save_for_backward(x, tail, turned, bias)
         ctx.sizes = (c_int64 * 4)(*x.shape, len(turned))
         found = torch.empty_like(x)
@@ -98,7 +85,7 @@ class CompiledConvolution(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         x, tail, turned, bias = ctx.saved_tensors
-        library, slope = find_library(), slope.contiguous()
+        library, slope = demand(), slope.contiguous()
         to_x, to_tail = torch.empty_like(x), torch.empty_like(tail)
         each = x.new_empty(len(x), len(turned) + 1, x.shape[2])  # of each row, the bias's last
         asked = (x, tail, turned, bias, slope, to_x, to_tail, each)
@@ -112,7 +99,7 @@ class CompiledGate(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, y: Tensor, u: Tensor, skip: Tensor, gate: Tensor) -> Tensor:
-        library, skip = find_library(), skip.contiguous()
+        library, skip = demand(), skip.contiguous()
         ctx.save_for_backward(y, u, skip, gate)
         found, inner = torch.empty_like(y), y.shape[2]
         library.functions.regard_gate(
@@ -125,7 +112,7 @@ class CompiledGate(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         y, u, skip, gate = ctx.saved_tensors
-        library, slope, inner = find_library(), slope.contiguous(), y.shape[2]
+        library, slope, inner = demand(), slope.contiguous(), y.shape[2]
         to_y, to_u, to_gate = (torch.empty_like(y) for _ in range(3))
         to_skip = y.new_zeros(PARTS, inner)
         library.functions.regard_gate_back(
