@@ -321,7 +321,7 @@ def read_processor() -> dict[str, str]:
 
 
 def describe_instructions() -> str:
-    """The same of this machine."""
+    """What the rows of this machine are keyed by."""
     told = {name: os.environ[name] for name in AVX2 if name in os.environ}
     return name_instructions(set(read_processor().get("flags", "").split()), told)
 

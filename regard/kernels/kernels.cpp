@@ -2776,7 +2776,9 @@ void regard_lose(float* z, const int64_t* targets, int64_t rows, int64_t words, 
                  int level) {
 #pragma omp parallel for schedule(static) if (shares(16 * rows * words))
   for (int64_t row = 0; row < rows; ++row)
-    lost[row] = (level == WITH_VNNI ? lose_avx512 : lose_avx2)(z + row * words, words, targets[row], sharp, even);
+    lost[row] = targets[row] < 0 || targets[row] >= words
+                    ? NAN  // a word that there isn't: whoever learns stops
+                    : (level == WITH_VNNI ? lose_avx512 : lose_avx2)(z + row * words, words, targets[row], sharp, even);
 }
 
 // A step of Adam: weights with their gradients, the running means of these and of their squares, and how many steps each

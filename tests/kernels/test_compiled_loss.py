@@ -51,3 +51,9 @@ def test_threads_change_nothing(level: int) -> None:
         torch.set_num_threads(before)
     for other in found[1:]:
         assert all(torch.equal(one, two) for one, two in zip(found[0], other, strict=True))
+
+
+@pytest.mark.parametrize("target", [-1, 9, 2**40])
+def test_a_word_that_there_is_not_loses_no_number(level: int, target: int) -> None:
+    scores = torch.randn(3, 9)
+    assert lose(scores, torch.tensor([0, target, 8]), 0.1).isnan()
