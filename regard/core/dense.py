@@ -22,6 +22,7 @@ class Dense(nn.Linear):
     """x Wᵀ + b: (…, inputs) to (…, outputs). A torch module underneath, so that its tools find it."""
 
     exact = False  # whether its weights are never packed: a choice depends on them
+    scores = False  # whether what it makes is an answer, and goes through no norm any more
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)
@@ -44,6 +45,7 @@ class Lookup(nn.Embedding):
     """A table of vectors: looked up by number, (…) to (…, size), or compared with a vector as a head does."""
 
     exact = False  # whether its vectors are never packed
+    scores = True  # whether they are compared with a vector, or may be
 
     def forward(self, numbers: Tensor) -> Tensor:
         return F.embedding(numbers, self.weight)

@@ -2,7 +2,8 @@
 
 Torch asks MKL, which has AVX-512 for one maker's processors alone: on the others half of each register stays idle. Ours
 reads the steps of both matrices, so that forward and backward are one function. Each sum is added up in the order of
-its inputs, whatever the other rows are and however many threads there are.
+its inputs, whatever the other rows are and however many threads there are. On those processors it is the faster one
+with AVX2, too, by a seventh; that path is for what doesn't learn.
 """
 
 from __future__ import annotations
@@ -27,13 +28,18 @@ SMALL = 2**16  # products below which asking costs more than computing
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b, as `F.linear`: (…, inputs) to (…, outputs)."""
     # sizes aren't known while a graph is drawn
-    if torch.compiler.is_compiling() or x.numel() * weight.shape[0] < SMALL or find_kernel(x, weight, bias) is None:
+    if torch.compiler.is_compiling() or x.numel() * weight.shape[0] < SMALL:
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled() and (
         x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
     ):
+        if find_kernel(x, weight, bias) is None:
+            return F.linear(x, weight, bias)
         found: Tensor = LinearProduct.apply(x, weight, bias)
         return found
+    library = find_reader()
+    if library is None or not can_read(x, weight, bias) or (find_faster() is None and not lies_flat(weight)):
+        return F.linear(x, weight, bias)
     return multiply_rows(x, weight, bias)
 
 
@@ -150,22 +156,32 @@ def back(
 
 
 def find_kernel(x: Tensor, weight: Tensor, bias: Tensor | None) -> Library | None:
-    """The kernel, where it can multiply these and is the faster one."""
+    """The kernel for products that learn, where it can multiply these and is the faster one."""
+    return find_faster() if can_read(x, weight, bias) else None
+
+
+def can_read(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+    """Whether our kernels can multiply these, and nobody follows what torch computes."""
     single = torch.float32
     if x.dtype != single or weight.dtype != single or not (x.is_cpu and weight.is_cpu):
-        return None
+        return False
     if bias is not None and (bias.dtype != single or not bias.is_cpu):
-        return None
-    if not x.numel() or torch.is_autocast_enabled("cpu") or load_unfollowed() is None:
-        return None
-    return find_faster()
+        return False
+    return bool(x.numel()) and not torch.is_autocast_enabled("cpu") and load_unfollowed() is not None
 
 
 @cache
 def find_faster() -> Library | None:
     """The kernels, on a processor whose AVX-512 torch's own library leaves alone."""
+    library = find_reader()
+    return library if library is not None and library.level == 2 else None
+
+
+@cache
+def find_reader() -> Library | None:
+    """The kernels, with AVX-512 or without, on a processor that torch's own library isn't made for."""
     library = load()
-    return library if library is not None and library.level == 2 and find_maker() != "GenuineIntel" else None
+    return library if library is not None and find_maker() != "GenuineIntel" else None
 
 
 def find_maker() -> str:
@@ -178,13 +194,13 @@ def find_maker() -> str:
 
 
 def multiply_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x Wᵀ + b for rows of any number of dimensions."""
+    """x Wᵀ + b for rows of any number of dimensions; without AVX-512 weights must lie flat."""
+    library = find_reader()
+    assert library is not None  # somebody asked
     rows = x.reshape(-1, x.shape[-1])
     count, (outputs, inputs) = len(rows), weight.shape
-    if count > FEW or weight.stride() != (inputs, 1):
+    if (count > FEW or not lies_flat(weight)) and find_faster() is not None:
         return multiply(rows, weight.T, bias).view(*x.shape[:-1], outputs)
-    library = find_faster()
-    assert library is not None
     rows = rows.contiguous()
     found = x.new_empty(*x.shape[:-1], outputs)
     start = None if bias is None else bias.contiguous().data_ptr()
@@ -192,6 +208,11 @@ def multiply_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         rows.data_ptr(), count, inputs, weight.data_ptr(), start, outputs, found.data_ptr(), library.level
     )
     return found
+
+
+def lies_flat(weight: Tensor) -> bool:
+    """Whether the numbers of a matrix stand one behind the other, row by row."""
+    return weight.stride() == (weight.shape[1], 1)
 
 
 def multiply(x: Tensor, w: Tensor, bias: Tensor | None = None, out: Tensor | None = None, adds: bool = False) -> Tensor:

@@ -21,6 +21,17 @@ from regard.core.view import View
 from regard.errors import SpecError
 
 
+def list_modules(*roots: nn.Module) -> list[nn.Module]:
+    """Some modules and all below them, each once: as torch's `modules`, which spells every name on its way."""
+    found, waiting = dict[nn.Module, None](), list(roots[::-1])
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found[module] = None
+            waiting += [child for child in module._modules.values() if child is not None]
+    return list(found)
+
+
 class Part(nn.Module):
     """A module of ours: it knows its path in the model, what it can report, and how its weights start."""
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.core.dense import Dense, Lookup
 from regard.core.mixer import Part
-from regard.core.product import PRODUCTS, Precision, Product, multiply, straighten
+from regard.core.product import PRODUCTS, TABLES, Precision, Product, multiply, straighten
 from regard.errors import CheckpointError, SpecError
 
 SMALL = 2**14  # a matrix with fewer numbers isn't packed: it saves nothing, and often makes a choice
@@ -187,6 +187,7 @@ def pack_model(model: nn.Module, precision: Precision) -> PackedShare:
         weight.requires_grad_(False)
         # what is multiplied comes in single precision, so all else must be in it
         weight.data = straighten(weight.data.float() if weight.is_floating_point() else weight.data)
+    model.eval()  # what is new in it would have dropout
     return PackedShare(precision, saved, total - saved)
 
 
@@ -196,11 +197,11 @@ def list_whole_buffers(model: nn.Module) -> list[Tensor]:
     return [buffer for part in parts for buffer in part.buffers(recurse=False)]
 
 
-def pack_part(part: Packable, precision: Precision) -> Packed:
-    """A matrix, a table or recurrent layers, packed."""
-    product = PRODUCTS[precision]
+def pack_part(part: Packable, precision: Precision, alike: bool = False) -> Packed:
+    """A matrix, a table or recurrent layers, packed; `alike`: what scores words as all else, as in older files."""
     if isinstance(part, nn.RNNBase):
-        return PackedGates(part, product)
+        return PackedGates(part, PRODUCTS[precision])
+    product = TABLES[precision] if part.scores and not alike else PRODUCTS[precision]
     return PackedDense(part, product) if isinstance(part, Dense) else PackedLookup(part, product)
 
 
@@ -234,4 +235,5 @@ def insist_on_whole(model: nn.Module, noun: str, done: str) -> None:
 def find_precision(model: nn.Module) -> Precision:
     """What a model's weights are packed to."""
     kinds = {type(module) for module in model.modules() if isinstance(module, Product)}
-    return next((name for name, product in PRODUCTS.items() if product in kinds), "fp32")
+    known = [*PRODUCTS.items(), *TABLES.items()]
+    return next((name for name, product in known if product in kinds), "fp32")

@@ -18,7 +18,7 @@ from regard.core.packed import Packable, PackedDense, PackedLookup, exchange, fi
 from regard.core.product import PRODUCTS, Precision, Product
 from regard.errors import CheckpointError
 
-FORMAT = 1
+FORMAT = 2  # 1: with bf16, what scores words was bf16 too
 NAME = "packed"  # of the file: packed.json
 
 
@@ -28,6 +28,7 @@ class PackingList:
 
     precision: Precision
     matrices: Mapping[str, tuple[int, int]]  # the outputs and the inputs of each, by its name in the model
+    version: int = FORMAT  # of the file that says so
 
     @classmethod
     def find(cls, model: nn.Module) -> PackingList | None:
@@ -55,7 +56,7 @@ class PackingList:
             raise CheckpointError(f"{where}: precision is {precision!r:.40}, and must be one of {', '.join(PRODUCTS)}")
         if not isinstance(matrices, dict) or not all(map(_is_shape, matrices.values())):
             raise CheckpointError(f"{where}: matrices must be the outputs and inputs of each, by its name")
-        return cls(chosen, {name: (shape[0], shape[1]) for name, shape in matrices.items()})
+        return cls(chosen, {name: (shape[0], shape[1]) for name, shape in matrices.items()}, version)
 
     def draw(self, model: nn.Module, where: str) -> None:
         """Give a model without memory packed matrices without memory, where this says so."""
@@ -64,7 +65,7 @@ class PackingList:
         for name in self.matrices:
             part = parts.get(name) or parts.get(name.rpartition(".")[0])  # recurrent layers hold several
             if isinstance(part, Packable) and part not in others:
-                others[part] = pack_part(part, self.precision)
+                others[part] = pack_part(part, self.precision, alike=self.version < 2)
         exchange(model, others)
         drawn = PackingList.find(model)
         own = {} if drawn is None else drawn.matrices

@@ -21,6 +21,8 @@ class Selection:
         self._same: dict[int, bool] = {}
         self._groups: dict[tuple[int, int], tuple[Tensor | None, int]] = {}
         self._made: dict[Hashable, Any] = {}
+        # tables of slots, beside what they were before, by that and by how much was read
+        self.turned: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
 
     def __call__(self, tensor: Tensor) -> Tensor:
         return tensor if self.same(tensor.shape[0]) else tensor.index_select(0, self.rows)

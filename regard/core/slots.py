@@ -64,6 +64,11 @@ class Slots(State):
         return super(Slots, self.settle()).map(fn)
 
     def move(self, chosen: Selection) -> Self:
+        # a table that was turned before belongs to a layer that is as this one: nothing is asked twice
+        known = None if self.moved is None else chosen.turned.get((id(self.moved), self.length))
+        if known is not None and self.lengths is None:
+            self.moved = known[1]
+            return self
         if not self._can_stay(chosen):
             return self.map(chosen)
         if not chosen.same(self._count):
@@ -73,9 +78,13 @@ class Slots(State):
     def _turn(self, chosen: Selection) -> Tensor:
         """The table after a choice of rows; layers that had one table and have read as much have one again."""
         table, held = self.moved, self.tensors[0]
-        key = (self.length, held.shape[0], held.shape[-2], None if table is None else id(table))
+        if table is None:
+            shape = (self.length, held.shape[0], held.shape[-2])
+            return chosen.once(shape, lambda: self._table().index_select(0, chosen.rows))
         # the table is kept beside what becomes of it, or another might get its number
-        return chosen.once(key, lambda: (table, self._table().index_select(0, chosen.rows)))[1]
+        if (key := (id(table), self.length)) not in chosen.turned:
+            chosen.turned[key] = table, table.index_select(0, chosen.rows)
+        return chosen.turned[key][1]
 
     def _can_stay(self, chosen: Selection) -> bool:
         """Whether rows can be chosen by a table alone: our kernel reads it, and there is a row for each to write to."""

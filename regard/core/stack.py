@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from regard.core.block import Block, BlockSpec
 from regard.core.dense import Lookup
 from regard.core.inputs import Inputs
-from regard.core.mixer import Part
+from regard.core.mixer import Part, list_modules
 from regard.core.padding import check_valid
 from regard.core.registry import Kinds
 from regard.core.role import EmbeddingSpec, NormSpec, RelativeSpec
@@ -82,13 +82,12 @@ class Stack(Part):
 
     def forward(self, inputs: Tensor, view: View, state: Group | None = None) -> Tensor:
         self._share_positions(view)
-        x = view.see(self.path, "embedded", self.embedding(inputs, view))
-        if state is not None and (recording := self._find_recording(x, view)) is not None:
-            if recording.whole:
-                return recording.run(x, view)
+        if state is not None and (recording := self._find_recording(inputs, view)) is not None:
             held = [part for group in state.parts if isinstance(group, Group) for part in group.parts if part]
-            if len(held) == recording.looks:
-                return recording.step(x, held, view)
+            if recording.whole or len(held) == recording.looks:
+                x = inputs if recording.fetches else self.embedding(inputs, view)
+                return recording.run(x, view) if recording.whole else recording.step(x, held, view)
+        x = view.see(self.path, "embedded", self.embedding(inputs, view))
         states = state.parts if state is not None else (None,) * len(self.blocks)
         layers = [x]
         for block, part in zip(self.blocks, states, strict=True):
@@ -103,12 +102,12 @@ class Stack(Part):
             x = self.blend(layers)
         return view.see(self.path, "features", x if self.norm is None else self.norm(x))
 
-    def _find_recording(self, x: Tensor, view: View) -> Recording | None:
+    def _find_recording(self, inputs: Tensor, view: View) -> Recording | None:
         """The recording, where it can be played: a step, or whole sequences, and nobody looks into it."""
         mask = view.mask
         if self.training or view.probe is not None or view.edges is not None or mask.documents is not None:
             return None
-        if x.dtype != torch.float32 or torch.is_autocast_enabled("cpu") or ready() is None:
+        if view.dtype != torch.float32 or not inputs.is_cpu or torch.is_autocast_enabled("cpu") or ready() is None:
             return None
         if isinstance(mask.past, int) and mask.past == 0:
             self._record()
@@ -119,13 +118,14 @@ class Stack(Part):
 
     def _record(self) -> None:
         """Write down what the blocks do, unless it is written as they stand; each first call of a sequence asks."""
-        inner = [*self.blocks, *([] if self.norm is None else [self.norm])]
-        parts = [module for part in inner for module in part.modules()]
+        table: Lookup | None = self.embedding.table  # type: ignore[assignment]  # it may be lent by another stack
+        inner = [self.embedding, *self.blocks, *(part for part in (self.norm, table) if part is not None)]
+        parts = list_modules(*inner)
         if self.recording is None or self.recording.key != sign(parts):
             self.recording = None if self.bias or self.blend else record(parts, self._write)
 
     def _write(self, tape: Tape) -> tuple[int, int]:
-        first = x = tape.take(self.width)
+        first = x = tape.begin(self.embedding, self.width)
         for block in self.blocks:
             x = tape.write(block, x)
         return first, x if self.norm is None else tape.norm(self.norm, x)

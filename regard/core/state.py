@@ -143,7 +143,11 @@ class State:
     @property
     def rows(self) -> int | None:
         """How many rows it remembers; None where it holds nothing."""
-        for _, value in self._items():
+        if self.lengths is not None:
+            return self.lengths.shape[0]
+        held = vars(self)  # asked at every step, so nothing is made for it
+        for name in list_fields(type(self)):  # type: ignore[arg-type]
+            value = held[name]
             for child in value if isinstance(value, tuple) else (value,):
                 found = (
                     child.shape[0] if isinstance(child, Tensor) else child.rows if isinstance(child, State) else None
@@ -372,6 +376,12 @@ class Group(State):
     """The states of several modules, in order."""
 
     parts: tuple[State | None, ...] = ()
+
+    def move(self, chosen: Selection) -> Self:
+        if self.lengths is not None or len(vars(self)) > len(list_fields(type(self))):  # type: ignore[arg-type]
+            return super().move(chosen)
+        self.parts = tuple([None if part is None else part.move(chosen) for part in self.parts])
+        return self
 
     def rewindable(self, length: int) -> bool:
         return True

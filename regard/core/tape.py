@@ -7,6 +7,7 @@ can't be written down leaves the stack to its `forward`; so does whoever watches
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Hashable, Sequence
 from ctypes import Structure, addressof, c_double, c_int64, c_void_p
 from dataclasses import dataclass, field, replace
@@ -17,17 +18,18 @@ from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 
 from regard.core.activation import NUMBERS
-from regard.core.dense import Dense
+from regard.core.dense import Dense, Lookup
 from regard.core.mask import Mask
-from regard.core.packed import PackedDense
-from regard.core.product import BrainKernel, ByteKernel
+from regard.core.packed import PackedDense, PackedLookup
+from regard.core.product import BrainKernel, BrainProduct, ByteKernel, ByteProduct, HalfKernel, HalfProduct
 from regard.core.slots import Slots
 from regard.core.state import Memory, Shared, State
 from regard.core.view import View
 from regard.kernels.library import REGISTER, Library, load
 
 # as the kernels number them
-CENTRE, ROOT, SINGLE, BYTES, BRAINS, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL, AROUND = range(12)
+CENTRE, ROOT, SINGLE, BYTES, BRAINS, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL, AROUND, FETCH, HALVES = range(14)
+FLOAT, BYTE, BRAIN, HALF = range(4)  # numbers of a table
 
 Giver = Callable[[View], Tensor]  # (1 or rows, …): what a step needs beside its vectors
 
@@ -82,6 +84,31 @@ class Tape:
             raise NotWritable(type(part).__name__)
         return writer(self, x)
 
+    def begin(self, embedding: nn.Module, width: int) -> int:
+        """The register with what blocks read: made of tokens, where that can be written down, or given."""
+        lines, widths, given = len(self.lines), len(self.widths), dict(self.given)
+        try:
+            return self.write(embedding, -1)
+        except NotWritable:
+            del self.lines[lines:], self.widths[widths:]
+            self.given = given
+            return self.take(width)
+
+    def fetch(self, table: nn.Module, factor: float) -> int:
+        """The vectors of the tokens, multiplied by a factor."""
+        if type(table) is not Lookup and not isinstance(table, PackedLookup):
+            raise NotWritable(type(table).__name__)
+        height, width = table.num_embeddings, table.embedding_dim
+        what, plain, scale = describe_numbers(table)
+        x = self.take(width)
+        return self._add(TapeLine(FETCH, (x,), x, width, height, what, (plain, None, scale, None), factor))
+
+    def give(self, key: Hashable, width: int, giver: Giver) -> int:
+        """A register with what is computed before a step, the same for all whose key is equal."""
+        if key not in self.given:
+            self.given[key] = self.take(width), giver
+        return self.given[key][0]
+
     def norm(self, norm: nn.Module, x: int) -> int:
         """A norm of a register: torch's over a layer, or one that writes itself down."""
         if type(norm).forward is not nn.LayerNorm.forward:
@@ -114,9 +141,10 @@ class Tape:
             if isinstance(kernel, ByteKernel):
                 weights = kernel.packed, kernel.sums, kernel.scale, bias
                 return self._multiply(TapeLine(BYTES, (x,), -1, *sizes(dense), kernel.levels, weights))
-            if isinstance(kernel, BrainKernel):
+            if isinstance(kernel, BrainKernel | HalfKernel):
+                kind = BRAINS if isinstance(kernel, BrainKernel) else HALVES
                 return self._multiply(
-                    TapeLine(BRAINS, (x,), -1, *sizes(dense), weights=(kernel.packed, None, None, bias))
+                    TapeLine(kind, (x,), -1, *sizes(dense), weights=(kernel.packed, None, None, bias))
                 )
         raise NotWritable(type(dense).__name__)
 
@@ -141,9 +169,7 @@ class Tape:
 
     def turn(self, key: Hashable, angles: Giver, size: int, x: int) -> int:
         """Turn the pairs of each head, in place. `angles`: cosines and sines, the same for all whose key is equal."""
-        if key not in self.given:
-            self.given[key] = self.take(size), angles
-        return self._add(TapeLine(TURN, (self.given[key][0], x), x, self.widths[x], what=size))
+        return self._add(TapeLine(TURN, (self.give(key, size, angles), x), x, self.widths[x], what=size))
 
     def look(self, query: int, size: int, scale: float, key: int, value: int) -> int:
         """What queries see of the past, once this position is a part of it; `size`: of a head."""
@@ -173,6 +199,18 @@ class Tape:
         return line.writes
 
 
+def describe_numbers(table: Lookup | PackedLookup) -> tuple[int, Tensor, Tensor | None]:
+    """How a kernel reads the vectors of a table: which numbers, where they stand, and their scales."""
+    if isinstance(table, Lookup):
+        return FLOAT, table.weight, None
+    product = table.product
+    if isinstance(product, ByteProduct):
+        return BYTE, product.plain, product.scale
+    if isinstance(product, BrainProduct | HalfProduct):
+        return BRAIN if isinstance(product, BrainProduct) else HALF, product.plain.view(torch.int16), None
+    raise NotWritable(type(product).__name__)
+
+
 def sizes(dense: nn.Module) -> tuple[int, int]:
     return int(dense.in_features), int(dense.out_features)  # type: ignore[arg-type]
 
@@ -191,7 +229,9 @@ class Recording:
         self.library, self.last = library, last
         self.width = tape.widths[last]
         self.given = list(tape.given.values())
-        self.places, self.room = share_registers(tape, (first, *(register for register, _ in self.given)), last)
+        self.fetches = tape.lines[0].kind == FETCH  # it reads tokens, and not vectors
+        filled = [register for register, _ in self.given]
+        self.places, self.room = share_registers(tape, filled if self.fetches else (first, *filled), last)
         self.lines = tape.lines  # they hold the weights that the calls point to
         self.whole = any(line.kind == AROUND for line in tape.lines)  # it is for sequences, and not for steps
         self.looks = sum(line.kind in (LOOK, RECALL, AROUND) for line in tape.lines)
@@ -217,35 +257,45 @@ class Recording:
         return any(self.hooks) or bool(hooks._global_forward_hooks) or bool(hooks._global_forward_pre_hooks)
 
     def step(self, x: Tensor, states: Sequence[State], view: View) -> Tensor:
-        """One position more of each row, (rows, 1, width); the states have moved on then."""
+        """One position more of each row, tokens (rows, 1) or vectors (rows, 1, width); the states move on."""
         mask, seen = view.mask, list[int]()
         for state in states:
             seen += point_at_slots(state, mask) if isinstance(state, Slots) else point_at_memory(state, view.memory)
+        found = self.play(x, seen, view)
+        for state in states:
             state.advance(mask)
-        return self.play(x, seen, view)
+        return found
 
     def run(self, x: Tensor, view: View) -> Tensor:
-        """Whole sequences, (rows, time, width), whose positions see each other."""
+        """Whole sequences, tokens (rows, time) or vectors (rows, time, width), whose positions see each other."""
         valid = view.mask.valid
         allowed = (0, 0, 0) if valid is None else (valid.data_ptr(), *valid.stride())
         return self.play(x, [*(0,) * 8, view.mask.time, *(0,) * 3, *allowed, 1] * self.looks, view)
 
     def play(self, x: Tensor, seen: Sequence[int], view: View) -> Tensor:
         """All calls, for each position; `seen`: what their looks look at."""
-        rows = x.shape[0] * x.shape[1]
+        count, time = x.shape[:2]
+        rows = count * time
         room = torch.empty(rows * self.room)
-        room[: x.numel()] = x.reshape(-1)  # the first register
+        if self.fetches:
+            x = x.long().contiguous()
+        else:
+            room[: x.numel()] = x.reshape(-1)  # the first register
+        given, kept = list[int](), list[Tensor]()  # addresses, and what stands there
         for register, give in self.given:
             numbers = give(view)  # (1 or rows, …, time, width)
-            width = numbers.shape[-1]
-            start = self.places[register] * rows
-            spread = numbers.reshape(-1, numbers.shape[-2], width).expand(*x.shape[:2], width)
-            room[start : start + rows * width].view(*x.shape[:2], width)[:] = spread
-        words = (c_int64 * len(seen))(*seen)
-        self.library.functions.regard_play(
-            *(addressof(self.calls), len(self.calls), addressof(words), addressof(self.places)),
-            *(room.data_ptr(), rows, self.library.level),
+            if numbers.dim() > 3 or numbers.dtype != torch.float32 or numbers.stride(-1) != 1:
+                numbers = numbers.float().reshape(-1, *numbers.shape[-2:]).contiguous()
+            step = numbers.stride(0) if numbers.shape[0] > 1 else 0
+            given += [numbers.data_ptr(), register, numbers.shape[-1], time, step, numbers.stride(1)]
+            kept.append(numbers)
+        words, more = array("q", seen), array("q", given)
+        known = self.library.functions.regard_play(
+            *(addressof(self.calls), len(self.calls), find_address(words), find_address(more), len(self.given)),
+            *(addressof(self.places), x.data_ptr(), room.data_ptr(), rows, self.library.level),
         )
+        if not known:
+            raise IndexError(f"tokens from {int(x.min())} to {int(x.max())} for a table of {self.lines[0].outputs}")
         start = self.places[self.last] * rows
         return room[start : start + rows * self.width].view(*x.shape[:2], self.width)
 
@@ -254,6 +304,10 @@ class Recording:
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()
+
+
+def find_address(numbers: array[int]) -> int:
+    return numbers.buffer_info()[0]
 
 
 def share_registers(tape: Tape, filled: Sequence[int], last: int) -> tuple[Any, int]:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.core.inputs import Inputs
+from regard.core.mixer import list_modules
 from regard.core.visible import Visible
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Usable(Visible):
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Without dropout and without gradients for a while; each part is then as it was before."""
-        training = [module for module in self.modules() if module.training]
+        training = [module for module in list_modules(self) if module.training]
         for module in training:
             module.training = False
         try:

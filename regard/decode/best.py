@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from ctypes import c_int64
+from ctypes import addressof, c_float, c_int64
 from typing import NamedTuple
 
 import torch
@@ -94,17 +94,17 @@ def _list_compiled(
     normal: bool,
 ) -> Options:
     size = shape[0] * count
-    values, numbers = torch.empty(2 * size), torch.empty(2 * size, dtype=torch.long)
+    values, numbers = (c_float * (2 * size))(), (c_int64 * (2 * size))()
     library.functions.regard_best(
         scores.data_ptr(),
         None if sums is None else sums.data_ptr(),
         (c_int64 * len(barred))(*barred),
-        values.data_ptr(),
-        numbers.data_ptr(),
+        addressof(values),
+        addressof(numbers),
         (c_int64 * 7)(*shape, scores.shape[1], scores.stride(0), count, len(barred), normal),
         library.level,
     )
-    found, places = values.tolist(), numbers.tolist()
+    found, places = values[:], numbers[:]
     return Options(found[:size], places[:size], places[size:], found[size:])
 
 

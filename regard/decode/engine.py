@@ -216,7 +216,7 @@ class Engine:
         self.state: State | None = None
         self.seats: list[Seat] = []  # in the order of their rows in the state
         self.waiting: list[Seat] = []  # those whose state is to be started
-        self._bytes = 0
+        self._left: list[State] = []  # those whose rows all went with the last step
 
     def admit(self, request: Request) -> None:
         """Take in a request; its first tokens come with the next step."""
@@ -231,16 +231,18 @@ class Engine:
     @property
     def state_bytes(self) -> int:
         """What the model remembers, in bytes; once all have gone, what it remembered last."""
-        return self._bytes if self.state is None else self.state.nbytes
+        return sum(state.nbytes for state in ([*self._left] if self.state is None else [self.state]))
 
-    @torch.no_grad()
     def step(self) -> list[Request]:
         """One token for every row; the requests that had their turn.
 
         One that can't go on is told so (`error`), and disturbs no other.
         """
+        if torch.is_grad_enabled():  # to say that there are none takes a while, at every token
+            with torch.no_grad():
+                return self.step()
         seats, waiting = self.seats, self.waiting
-        self.waiting, self._bytes = [], 0
+        self.waiting, self._left = [], []
         states = [] if self.state is None else self._advance(self.state, seats)
         for seat in waiting:
             try:
@@ -298,7 +300,7 @@ class Engine:
     def _keep(self, state: State, rows: list[int], count: int) -> list[State]:
         """The rows of a state that go on, if any do; it has `count`."""
         if not rows:
-            self._bytes += state.nbytes
+            self._left.append(state)
             return []
         if rows == list(range(count)):
             return [state]

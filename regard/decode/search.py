@@ -178,6 +178,7 @@ class BeamBatch(Request):
         attention: bool | str | Sequence[str],
     ) -> None:
         self.scorer, self.memory, self.begin, self.ends, self.settings = scorer, memory, begin, ends, settings
+        self.alignments = scorer.alignments  # a model looks for them
         self.ending = frozenset(ends)
         self.counts_read, self.closing = demands.counts_read, demands.closing
         required = demands.required or [()] * sentences
@@ -190,7 +191,7 @@ class BeamBatch(Request):
         self.shapes = shapes(settings)
         self.attention = attention
         self.kept = choose_weights(scorer, attention)
-        self.watched = tuple(dict.fromkeys([*self.kept, *(scorer.alignments if settings.coverage > 0 else ())]))
+        self.watched = tuple(dict.fromkeys([*self.kept, *(self.alignments if settings.coverage > 0 else ())]))
         self.generators = [torch.Generator().manual_seed(settings.seed * 1_000_003 + n) for n in range(sentences)]
         self.finished: list[list[Hypothesis]] = [[] for _ in range(sentences)]
         self.sums = torch.zeros(len(owners), device=scorer.device)  # what the search has added up
@@ -207,7 +208,7 @@ class BeamBatch(Request):
             )
         if any(required) and settings.sample:
             raise SpecError("sample: what is drawn at random can't be made to have required words", "sample=false")
-        if settings.coverage and not self.scorer.alignments:
+        if settings.coverage and not self.alignments:
             raise SpecError(
                 f"coverage: {settings.coverage}, and this model doesn't look at the words of its source", "coverage=0"
             )
@@ -242,7 +243,7 @@ class BeamBatch(Request):
     def choose(self, turn: Turn) -> Choice:
         """Score what ends, let finished sentences go, and go on with the others."""
         for name, weights in turn.seen.items():
-            self.seen[name] = join_weights(self.seen.get(name), weights, name in self.scorer.alignments)
+            self.seen[name] = join_weights(self.seen.get(name), weights, name in self.alignments)
         choice = (self.draw if self.settings.sample else self.widen)(turn)
         if self.duties:
             pairs = zip(choice.rows, choice.tokens, strict=True)
@@ -340,7 +341,7 @@ class BeamBatch(Request):
         logs.append(log)
         # at the limit nothing but the end is left: it is a cut unless the model wanted to end there too
         cut = len(tokens) > self.limits[owner] and turn.likeliest[row] not in self.ending
-        fixed = self.scorer.alignments  # a source's keys stay, whoever looked at them
+        fixed = self.alignments  # a source's keys stay, whoever looked at them
         weights = {name: seen[row] if name in fixed else trim_keys(seen[row]) for name, seen in self.seen.items()}
         over = [weights[name].mean(0) for name in fixed if name in weights]
         seen = torch.stack(over).mean(0) if over else None

@@ -6,6 +6,7 @@
 // on x86-64. Each function has a path for AVX-512 with VNNI and one for AVX2, chosen when it runs. Threads are
 // OpenMP's, from the library that torch has loaded, so both share one pool.
 
+#include <cpuid.h>
 #include <immintrin.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@
 #include <vector>
 
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,fma")))
-#define AVX2 __attribute__((target("avx2,fma")))
+#define AVX2 __attribute__((target("avx2,fma,f16c")))
 
 namespace {
 
@@ -37,7 +38,9 @@ Level find_level() {
     if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
       return WITH_VNNI;
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? WITH_AVX2 : NONE;
+    unsigned a, b, c = 0, d;
+    const bool halves = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && halves ? WITH_AVX2 : NONE;
   }();
   return level;
 }
@@ -417,6 +420,7 @@ constexpr int64_t DEEP = 512;    // inputs that are multiplied before sums are s
 constexpr int64_t LYING = DEEP + 16;  // from one of these rows to the next: a power of two would put all in one place
 constexpr int64_t SOME = 24;     // rows from which on it pays to turn weights round
 constexpr int64_t NEAR = 256;    // inputs of a panel that is turned round at once: 64 KB
+constexpr int64_t SLIM = 16;     // outputs whose weights stand together with AVX2
 constexpr int64_t WIDE = 2048;   // outputs whose packed weights are held at once
 
 // A matrix of any steps: element (i, j) stands at i · row + j · column.
@@ -476,39 +480,51 @@ AVX512 void dot_avx512(const float* x, int64_t step, const float* w, int64_t pit
   }
 }
 
-AVX2 float add_up(__m256 v);
-
 // The same with half as wide registers, of which there are sixteen.
+AVX2 inline __m128 add_four(__m256 a, __m256 b, __m256 c, __m256 d) {
+  const __m256 all = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));  // a, b, c, d, in each half
+  return _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+}
+
 template <int ROWS>
 AVX2 void dot_avx2(const float* x, int64_t step, const float* w, int64_t pitch, int64_t inputs, const float* bias,
                    bool adds, int64_t outputs, float* y, int64_t stride) {
   __m256 sum[ROWS][4];
+#pragma GCC unroll 4
   for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 4
     for (int o = 0; o < 4; ++o) sum[r][o] = _mm256_setzero_ps();
   const float* near[4];
   for (int64_t o = 0; o < 4; ++o) near[o] = w + (o < outputs ? o : outputs - 1) * pitch;
   int64_t k = 0;
-  for (; k + 8 <= inputs; k += 8)
+  for (; k + 8 <= inputs; k += 8) {
+    __m256 n[ROWS];
+#pragma GCC unroll 4
+    for (int r = 0; r < ROWS; ++r) n[r] = _mm256_loadu_ps(x + r * step + k);
 #pragma GCC unroll 4
     for (int o = 0; o < 4; ++o) {
       const __m256 v = _mm256_loadu_ps(near[o] + k);
-#pragma GCC unroll 2
-      for (int r = 0; r < ROWS; ++r) sum[r][o] = _mm256_fmadd_ps(_mm256_loadu_ps(x + r * step + k), v, sum[r][o]);
+#pragma GCC unroll 4
+      for (int r = 0; r < ROWS; ++r) sum[r][o] = _mm256_fmadd_ps(n[r], v, sum[r][o]);
     }
-  for (int r = 0; r < ROWS; ++r)
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < ROWS; ++r) {
+    alignas(16) float all[4];
+    _mm_store_ps(all, add_four(sum[r][0], sum[r][1], sum[r][2], sum[r][3]));
     for (int64_t o = 0; o < 4 && o < outputs; ++o) {
-      float all = add_up(sum[r][o]);
-      for (int64_t j = k; j < inputs; ++j) all += x[r * step + j] * near[o][j];
+      for (int64_t j = k; j < inputs; ++j) all[o] += x[r * step + j] * near[o][j];
       float* at = y + r * stride + o;
-      *at = adds ? *at + all : bias ? all + bias[o] : all;
+      *at = adds ? *at + all[o] : bias ? all[o] + bias[o] : all[o];
     }
+  }
 }
 
 using Dot = void (*)(const float*, int64_t, const float*, int64_t, int64_t, const float*, bool, int64_t, float*,
                      int64_t);
 constexpr Dot DOTS_AVX512[] = {dot_avx512<1>, dot_avx512<2>, dot_avx512<3>,
                                dot_avx512<4>, dot_avx512<5>, dot_avx512<6>};
-constexpr Dot DOTS_AVX2[] = {dot_avx2<1>, dot_avx2<2>};
+constexpr Dot DOTS_AVX2[] = {dot_avx2<1>, dot_avx2<2>, dot_avx2<3>};
 
 // Rows in tiles of like height: `tile` of so many, from where to where.
 inline int64_t begin_tile(int64_t rows, int64_t tiles, int64_t tile) { return rows * tile / tiles; }
@@ -517,7 +533,7 @@ inline int64_t begin_tile(int64_t rows, int64_t tiles, int64_t tile) { return ro
 void multiply_dots(const float* x, int64_t rows, int64_t inputs, const float* w, const float* bias, int64_t outputs,
                   float* y, int level) {
   const Dot* dots = level == WITH_VNNI ? DOTS_AVX512 : DOTS_AVX2;
-  const int64_t tall = level == WITH_VNNI ? TALL : 2;
+  const int64_t tall = level == WITH_VNNI ? TALL : 3;
   const int64_t tiles = (rows + tall - 1) / tall, fours = (outputs + 3) / 4;
 #pragma omp parallel for schedule(static) if (shares(rows * inputs * outputs))
   for (int64_t four = 0; four < fours; ++four) {
@@ -533,10 +549,23 @@ void multiply_dots(const float* x, int64_t rows, int64_t inputs, const float* w,
   }
 }
 
+// A number in half precision, which becomes a float on its way.
+struct Half {
+  uint16_t bits;
+};
+AVX512 inline __m512 load_sixteen(const float* at) { return _mm512_loadu_ps(at); }
+AVX512 inline __m512 load_sixteen(const Half* at) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+}
+AVX2 inline __m256 load_eight(const float* at) { return _mm256_loadu_ps(at); }
+AVX2 inline __m256 load_eight(const Half* at) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+}
+
 // ROWS rows by a panel of 64 outputs, packed as [inputs][64]. Rows are read with steps, or packed as [inputs][ROWS].
-template <int ROWS>
-AVX512 void sweep_avx512(const float* x, int64_t row, int64_t column, const float* w, int64_t inputs, const float* bias,
-                         bool adds, int64_t outputs, float* y, int64_t stride) {
+template <int ROWS, typename Weight = float>
+AVX512 void sweep_avx512(const float* x, int64_t row, int64_t column, const Weight* w, int64_t inputs,
+                         const float* bias, bool adds, int64_t outputs, float* y, int64_t stride) {
   __m512 sum[ROWS][4];
 #pragma GCC unroll 8
   for (int r = 0; r < ROWS; ++r)
@@ -545,7 +574,7 @@ AVX512 void sweep_avx512(const float* x, int64_t row, int64_t column, const floa
   for (int64_t k = 0; k < inputs; ++k) {
     __m512 v[4];
 #pragma GCC unroll 4
-    for (int o = 0; o < 4; ++o) v[o] = _mm512_loadu_ps(w + k * PANEL + o * 16);
+    for (int o = 0; o < 4; ++o) v[o] = load_sixteen(w + k * PANEL + o * 16);
 #pragma GCC unroll 8
     for (int r = 0; r < ROWS; ++r) {
       const __m512 n = _mm512_set1_ps(x[r * row + k * column]);
@@ -571,6 +600,75 @@ using Sweep = void (*)(const float*, int64_t, int64_t, const float*, int64_t, co
                        int64_t);
 constexpr Sweep SWEEPS[] = {sweep_avx512<1>, sweep_avx512<2>, sweep_avx512<3>,
                             sweep_avx512<4>, sweep_avx512<5>, sweep_avx512<6>};
+
+// ROWS rows, whose numbers stand side by side, by WIDE times sixteen outputs, packed as [WIDE][inputs][16]. Sixteen half as
+// wide registers hold twelve sums; with fewer, each would wait for its last product.
+template <int ROWS, int WIDE, typename Weight>
+AVX2 void sweep_slim(const float* x, int64_t row, const Weight* w, int64_t inputs, const float* more, int64_t step,
+                     int64_t outputs, float* y, int64_t stride) {
+  __m256 sum[ROWS][WIDE][2];
+#pragma GCC unroll 8
+  for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 4
+    for (int p = 0; p < WIDE; ++p) sum[r][p][0] = sum[r][p][1] = _mm256_setzero_ps();
+  for (int64_t k = 0; k < inputs; ++k)
+#pragma GCC unroll 4
+    for (int p = 0; p < WIDE; ++p) {
+      const Weight* at = w + (p * inputs + k) * SLIM;
+      const __m256 low = load_eight(at), high = load_eight(at + 8);
+#pragma GCC unroll 8
+      for (int r = 0; r < ROWS; ++r) {
+        const __m256 n = _mm256_broadcast_ss(x + r * row + k);
+        sum[r][p][0] = _mm256_fmadd_ps(n, low, sum[r][p][0]);
+        sum[r][p][1] = _mm256_fmadd_ps(n, high, sum[r][p][1]);
+      }
+    }
+  alignas(32) float held[ROWS][WIDE * SLIM];
+#pragma GCC unroll 8
+  for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 8
+    for (int b = 0; b < WIDE * 2; ++b) {
+      const bool whole = (b + 1) * 8 <= outputs;
+      __m256 all = sum[r][b / 2][b % 2];
+      if (whole && more) all = _mm256_add_ps(all, _mm256_loadu_ps(more + r * step + b * 8));
+      _mm256_storeu_ps((whole ? y + r * stride : held[r]) + b * 8, all);
+    }
+  for (int r = 0; r < ROWS && outputs < WIDE * SLIM; ++r)
+    for (int64_t o = outputs / 8 * 8; o < outputs; ++o)
+      y[r * stride + o] = more ? held[r][o] + more[r * step + o] : held[r][o];
+}
+
+// A panel of 64 outputs, packed as [4][inputs][16].
+template <int ROWS, typename Weight = float>
+AVX2 void sweep_avx2(const float* x, int64_t row, int64_t, const Weight* w, int64_t inputs, const float* bias,
+                     bool adds, int64_t outputs, float* y, int64_t stride) {
+  constexpr int WIDE = ROWS == 1 ? 4 : ROWS <= 3 ? 2 : 1;
+  for (int64_t o = 0; o < outputs; o += WIDE * SLIM) {
+    const int64_t wide = outputs - o < WIDE * SLIM ? outputs - o : WIDE * SLIM;
+    const float* more = adds ? y + o : bias ? bias + o : nullptr;
+    sweep_slim<ROWS, WIDE, Weight>(x, row, w + o * inputs, inputs, more, adds ? stride : 0, wide, y + o, stride);
+  }
+}
+
+constexpr Sweep SWEEPS_AVX2[] = {sweep_avx2<1>, sweep_avx2<2>, sweep_avx2<3>,
+                                 sweep_avx2<4>, sweep_avx2<5>, sweep_avx2<6>};
+
+using HalfSweep = void (*)(const float*, int64_t, int64_t, const Half*, int64_t, const float*, bool, int64_t, float*,
+                           int64_t);
+constexpr HalfSweep HALF_SWEEPS[] = {sweep_avx512<1, Half>, sweep_avx512<2, Half>, sweep_avx512<3, Half>,
+                                sweep_avx512<4, Half>, sweep_avx512<5, Half>, sweep_avx512<6, Half>};
+constexpr HalfSweep HALF_SWEEPS_AVX2[] = {sweep_avx2<1, Half>, sweep_avx2<2, Half>, sweep_avx2<3, Half>,
+                                     sweep_avx2<4, Half>, sweep_avx2<5, Half>, sweep_avx2<6, Half>};
+
+// y = x wᵀ + bias with weights in half precision, packed for this level.
+void multiply_halves(const float* x, int64_t rows, int64_t inputs, const Half* w, const float* bias, int64_t outputs,
+                     float* y, int level) {
+  const HalfSweep* sweeps = level == WITH_VNNI ? HALF_SWEEPS : HALF_SWEEPS_AVX2;
+  each_tile(rows, inputs, outputs, TALL, [&](int64_t begin, int64_t row, int64_t count) {
+    sweeps[count - 1](x + row * inputs, inputs, 1, w + begin * inputs, inputs, bias ? bias + begin : nullptr, false,
+                      outputs - begin < PANEL ? outputs - begin : PANEL, y + row * outputs + begin, outputs);
+  });
+}
 
 // Up to sixteen rows of sixteen numbers turned round: what stood side by side stands one below the other, `step` apart,
 // and zeros stand where there is no row.
@@ -627,9 +725,47 @@ AVX512 void pack_panel(Matrix w, int64_t inputs, int64_t outputs, float* to) {
   }
 }
 
+// Eight rows of eight numbers, likewise.
+AVX2 void turn_avx2(const float* from, int64_t pitch, float* to, int64_t step) {
+  __m256 a[8], b[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) a[i] = _mm256_loadu_ps(from + i * pitch);
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+    b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4)
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      a[i + 2 * j] = _mm256_shuffle_ps(b[i + j], b[i + j + 2], 0x44);
+      a[i + 2 * j + 1] = _mm256_shuffle_ps(b[i + j], b[i + j + 2], 0xee);
+    }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    _mm256_storeu_ps(to + i * step, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
+    _mm256_storeu_ps(to + (i + 4) * step, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
+  }
+}
+
+// A panel of weights, whose inputs stand side by side, as [4][inputs][16]; zeros where there is none.
+AVX2 void pack_panel_avx2(const float* w, int64_t pitch, int64_t inputs, int64_t outputs, float* to) {
+  for (int64_t first = 0; first < PANEL; first += SLIM, w += SLIM * pitch, to += SLIM * inputs) {
+    const int64_t wide = std::max<int64_t>(0, outputs - first < SLIM ? outputs - first : SLIM);
+    const int64_t whole = wide == SLIM ? inputs / 8 * 8 : 0;
+    for (int64_t k = 0; k < whole; k += 8)
+      for (int64_t o = 0; o < SLIM; o += 8) turn_avx2(w + o * pitch + k, pitch, to + k * SLIM + o, SLIM);
+    std::memset(to + whole * SLIM, 0, (inputs - whole) * SLIM * sizeof(float));
+    for (int64_t o = 0; o < wide; ++o)
+      for (int64_t k = whole; k < inputs; ++k) to[k * SLIM + o] = w[o * pitch + k];
+  }
+}
+
 // y = x wᵀ + bias for some rows: each panel of weights is turned round into the nearest cache, and used at once.
 void multiply_panels(const float* x, int64_t rows, int64_t inputs, const float* w, const float* bias, int64_t outputs,
-                     float* y) {
+                     float* y, int level) {
+  const Sweep* sweeps = level == WITH_VNNI ? SWEEPS : SWEEPS_AVX2;
   const int64_t tiles = (rows + TALL - 1) / TALL, panels = (outputs + PANEL - 1) / PANEL;
 #pragma omp parallel if (shares(rows * inputs * outputs))
   {
@@ -640,10 +776,13 @@ void multiply_panels(const float* x, int64_t rows, int64_t inputs, const float* 
       const int64_t o = panel * PANEL, wide = outputs - o < PANEL ? outputs - o : PANEL;
       for (int64_t k = 0; k < inputs; k += NEAR) {
         const int64_t deep = inputs - k < NEAR ? inputs - k : NEAR;
-        pack_panel({w + o * inputs + k, 1, inputs}, deep, wide, near.data());
+        if (level == WITH_VNNI)
+          pack_panel({w + o * inputs + k, 1, inputs}, deep, wide, near.data());
+        else
+          pack_panel_avx2(w + o * inputs + k, inputs, deep, wide, near.data());
         for (int64_t tile = 0; tile < tiles; ++tile) {
           const int64_t row = begin_tile(rows, tiles, tile), tall = begin_tile(rows, tiles, tile + 1) - row;
-          SWEEPS[tall - 1](x + row * inputs + k, inputs, 1, near.data(), deep, bias ? bias + o : nullptr, k > 0, wide,
+          sweeps[tall - 1](x + row * inputs + k, inputs, 1, near.data(), deep, bias ? bias + o : nullptr, k > 0, wide,
                            y + row * outputs + o, outputs);
         }
       }
@@ -654,8 +793,8 @@ void multiply_panels(const float* x, int64_t rows, int64_t inputs, const float* 
 // y = x wᵀ + bias: x (rows, inputs), w (outputs, inputs).
 void multiply_few(const float* x, int64_t rows, int64_t inputs, const float* w, const float* bias, int64_t outputs,
                   float* y, int level) {
-  if (level == WITH_VNNI && rows >= SOME)
-    multiply_panels(x, rows, inputs, w, bias, outputs, y);
+  if (rows >= SOME)
+    multiply_panels(x, rows, inputs, w, bias, outputs, y, level);
   else
     multiply_dots(x, rows, inputs, w, bias, outputs, y, level);
 }
@@ -1464,17 +1603,24 @@ AVX2 void tell_avx2(const Edges& all, int64_t first, int64_t last, const float* 
 
 // ---- a step of a stack: calls that are written down once and played for every token
 
-enum Kind : int64_t { CENTRE, ROOT, SINGLE, BYTES, BRAINS, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL, AROUND };
+enum Kind : int64_t { CENTRE, ROOT, SINGLE, BYTES, BRAINS, ACTIVATE, ADD, TIMES, TURN, LOOK, RECALL, AROUND, FETCH, HALVES };
+enum Number : int64_t { FLOAT, BYTE, BRAIN, HALF };
 enum Activation : int64_t { RELU, GELU, GELU_TANH, SILU, TANH };
 
 // Registers are tables of (rows, width), each behind the last.
 struct Call {
   int64_t kind, from, key, value, to;  // registers
-  int64_t inputs, outputs;       // of a product; of a look: channels of queries and of keys
-  int64_t what;                  // which activation; of a product of 8 bits: its levels; of a look: numbers of a head
+  int64_t inputs, outputs;       // of a product; of a look: channels of queries and of keys; of a table: width and height
+  int64_t what;  // which activation; of a product of 8 bits: its levels; of a look: numbers of a head; of a table: which
   const void *weight, *sums;
   const float *scale, *bias;
-  double number;  // what is added to a variance, or scores are multiplied by
+  double number;  // what is added to a variance, or scores and vectors of a table are multiplied by
+};
+
+// What was computed before a step: vectors of `time` positions, of each row or, with a step of 0, of all alike.
+struct Given {
+  const float* numbers;
+  int64_t to, width, time, row_step, time_step;
 };
 
 // What an attention looks at; one that remembers its own past writes position `at` first.
@@ -1807,6 +1953,39 @@ INLINED void turn_row(const float* angles, int64_t width, int64_t size, float* x
       head[i] = first * angles[i] - second * angles[i + half];
       head[i + half] = second * angles[i] + first * angles[i + half];
     }
+}
+
+// The vector of a token, as a table of any numbers has it.
+INLINED void fetch_row(const Call& call, int64_t token, float* y) {
+  const int64_t width = call.inputs, first = token * width;
+  const float by = static_cast<float>(call.number);
+  if (call.what == FLOAT) {
+    const float* from = static_cast<const float*>(call.weight) + first;
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) y[i] = from[i] * by;
+  } else if (call.what == BYTE) {
+    const int8_t* from = static_cast<const int8_t*>(call.weight) + first;
+    const float size = call.scale[token];
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) y[i] = static_cast<float>(from[i]) * size * by;
+  } else if (call.what == BRAIN) {
+    const uint16_t* from = static_cast<const uint16_t*>(call.weight) + first;
+    for (int64_t i = 0; i < width; ++i) {
+      const uint32_t bits = static_cast<uint32_t>(from[i]) << 16;
+      float whole;
+      std::memcpy(&whole, &bits, 4);
+      y[i] = whole * by;
+    }
+  }
+}
+
+SCAN512 void fetch_avx512(const Call& call, int64_t token, float* y) { fetch_row(call, token, y); }
+AVX2 void fetch_avx2(const Call& call, int64_t token, float* y) { fetch_row(call, token, y); }
+
+AVX2 void fetch_half(const Call& call, int64_t token, float* y) {
+  const Half* from = static_cast<const Half*>(call.weight) + token * call.inputs;
+  const float by = static_cast<float>(call.number);
+  for (int64_t i = 0; i < call.inputs; ++i) y[i] = _cvtsh_ss(from[i].bits) * by;
 }
 
 INLINED void work_row(const Call& call, const float* x, float* y) {
@@ -2373,6 +2552,22 @@ void regard_multiply_brains(const float* x, int64_t rows, int64_t inputs, const 
   multiply_brains(x, brains, rows, inputs, packed, bias, outputs, y, level);
 }
 
+// Lay out weights of half precision, (outputs, inputs), as a level reads them: in panels of [inputs][64], or of
+// [4][inputs][16].
+void regard_pack_halves(const uint16_t* weights, int64_t outputs, int64_t inputs, uint16_t* packed, int level) {
+  const int64_t wide = level == WITH_VNNI ? PANEL : SLIM;
+  std::memset(packed, 0, round_up(outputs, PANEL) * inputs * sizeof(uint16_t));
+  for (int64_t n = 0; n < outputs; ++n)
+    for (int64_t k = 0; k < inputs; ++k)
+      packed[(n / wide * inputs + k) * wide + n % wide] = weights[n * inputs + k];
+}
+
+// y = x wᵀ + bias with weights of half precision, packed for this level; the rest is in single: (rows, outputs).
+void regard_multiply_halves(const float* x, int64_t rows, int64_t inputs, const uint16_t* packed, const float* bias,
+                            int64_t outputs, float* y, int level) {
+  multiply_halves(x, rows, inputs, reinterpret_cast<const Half*>(packed), bias, outputs, y, level);
+}
+
 // y = x wᵀ + bias in single precision: x (rows, inputs), w (outputs, inputs).
 void regard_multiply_few(const float* x, int64_t rows, int64_t inputs, const float* w, const float* bias,
                          int64_t outputs, float* y, int level) {
@@ -2460,17 +2655,31 @@ void regard_replace(float* x, int64_t count, int64_t what, float* y, int level) 
   }
 }
 
-// Play a step for some rows, or a whole sequence whose positions all see each other. `offsets`: where each register begins, in numbers of one row; the first holds what is read.
-// `states`: what each look, in order, looks at.
-void regard_play(const Call* calls, int64_t count, const Remembered* states, const int64_t* offsets, float* registers,
-                 int64_t rows, int level) {
+// Play a step for some rows, or a whole sequence whose positions all see each other. `offsets`: where each register begins,
+// in numbers of one row; the first holds what is read, unless `tokens` are fetched. `states`: what each look, in order,
+// looks at. Whether all tokens are in the table; nothing is done for others.
+int regard_play(const Call* calls, int64_t count, const Remembered* states, const Given* given, int64_t more,
+                const int64_t* offsets, const int64_t* tokens, float* registers, int64_t rows, int level) {
   static thread_local Rounded rounded;
   static thread_local Brains brains;
+  for (const Given* each = given; each < given + more; ++each)
+    for (int64_t row = 0; row < rows; ++row)
+      std::memcpy(registers + offsets[each->to] * rows + row * each->width,
+                  each->numbers + row / each->time * each->row_step + row % each->time * each->time_step,
+                  each->width * sizeof(float));
   int64_t held = -1;  // the register whose rows are rounded, of which a model has but one kind
   for (const Call* call = calls; call < calls + count; ++call) {
     const float* const from = registers + offsets[call->from] * rows;
     float* const to = registers + offsets[call->to] * rows;
     switch (call->kind) {
+      case FETCH:
+        for (int64_t row = 0; row < rows; ++row)
+          if (tokens[row] < 0 || tokens[row] >= call->outputs) return false;
+#pragma omp parallel for schedule(static) if (shares(rows * call->inputs * 16))
+        for (int64_t row = 0; row < rows; ++row)
+          (call->what == HALF ? fetch_half : level == WITH_VNNI ? fetch_avx512 : fetch_avx2)(
+              *call, tokens[row], to + row * call->inputs);
+        break;
       case SINGLE:
         multiply_few(from, rows, call->inputs, static_cast<const float*>(call->weight), call->bias, call->outputs, to,
                      level);
@@ -2491,6 +2700,10 @@ void regard_play(const Call* calls, int64_t count, const Remembered* states, con
         multiply_brains(from, brains, rows, call->inputs, static_cast<const uint16_t*>(call->weight), call->bias,
                         call->outputs, to, level);
         break;
+      case HALVES:
+        multiply_halves(from, rows, call->inputs, static_cast<const Half*>(call->weight), call->bias, call->outputs, to,
+                        level);
+        break;
       case LOOK:
         remember(*call, *states, registers + offsets[call->key] * rows, registers + offsets[call->value] * rows, rows);
         look_back(*call, *states++, from, to, rows, level);
@@ -2510,6 +2723,7 @@ void regard_play(const Call* calls, int64_t count, const Remembered* states, con
     }
     if (held == call->to) held = -1;
   }
+  return true;
 }
 
 // log Σ e^x of each row; `step`: from one row to the next.

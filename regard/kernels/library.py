@@ -47,6 +47,8 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_packed_brains": (c_int64, c_int64),
     "regard_pack_brains": (c_void_p, c_int64, c_int64, c_void_p, c_int),
     "regard_multiply_brains": (c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_int),
+    "regard_pack_halves": (c_void_p, c_int64, c_int64, c_void_p, c_int),
+    "regard_multiply_halves": (c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_int),
     "regard_multiply_few": (c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_int),
     "regard_multiply_many": (*(c_void_p, c_void_p, c_void_p, c_int, c_int64, c_int64, c_int64, c_void_p, c_void_p),),
     "regard_multiply_back": (*(c_void_p,) * 3, *(c_int64,) * 3, *(c_void_p,) * 4, c_int),
@@ -56,7 +58,7 @@ TAKES: dict[str, tuple[type, ...]] = {
     "regard_attend_back": (*(c_void_p,) * 12, c_float, c_int),
     "regard_bend": (c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int),
     "regard_replace": (c_void_p, c_int64, c_int64, c_void_p, c_int),
-    "regard_play": (c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_int64, c_int),
+    "regard_play": (c_void_p, c_int64, c_void_p, c_void_p, c_int64, *(c_void_p,) * 3, c_int64, c_int),
     "regard_scan": (*(c_void_p,) * 9, c_int),
     "regard_scan_back": (*(c_void_p,) * 14, c_int),
     "regard_convolve": (*(c_void_p,) * 6, c_int),
@@ -83,6 +85,7 @@ GIVES: dict[str, type] = {
     "regard_packed_bytes": c_int64,
     "regard_packed_brains": c_int64,
     "regard_rounds_brains": c_int,
+    "regard_play": c_int,
     "regard_clip": c_double,
 }
 

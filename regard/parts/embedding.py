@@ -16,6 +16,7 @@ from regard.core.mixer import Part
 from regard.core.role import AbsoluteSpec, EmbeddingSpec, NormSpec
 from regard.core.spec import Count, Rate, Size, build_optional, divides
 from regard.core.stack import StackSpec
+from regard.core.tape import NotWritable, Tape
 from regard.core.view import View
 from regard.errors import InputError, SpecError
 
@@ -137,6 +138,20 @@ class TokenEmbedding(Embedding):
         if self.norm is not None:
             x = self.norm(x)
         return dropout(x, self.spec.dropout) if self.spec.dropout and self.training else x
+
+    def write(self, tape: Tape, x: int) -> int:
+        """The sum of token and position vectors, and its norm."""
+        spec = self.spec
+        if spec.unknown is not None or spec.segments or spec.copies > 1 or self.beside is not None:
+            raise NotWritable("an embedding of more than words and places")
+        if self.project is not None and spec.scale:
+            raise NotWritable("vectors that are scaled behind their projection")
+        x = tape.fetch(self.tokens, self.scale)
+        if self.project is not None:
+            x = tape.multiply(self.project, x)
+        if self.position is not None:
+            x = tape.add(tape.give(self, tape.widths[x], self.position), x)
+        return x if self.norm is None else tape.norm(self.norm, x)
 
 
 def make_projection(position: AbsoluteSpec | None, width: int) -> Dense | None:

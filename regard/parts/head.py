@@ -92,6 +92,7 @@ class VocabularyHead(WordHead):
             self.__dict__["words"] = table  # looked up, not owned
         else:
             self.words = Dense(self.width, size, bias=False)
+            self.words.scores = True
         self.bias = nn.Parameter(torch.zeros(size)) if spec.bias else None
         # attention has a layer that is called value, and adapters are meant for that
         self.worth = Dense(width, 1) if spec.value else None

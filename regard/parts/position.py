@@ -57,10 +57,11 @@ class SinusoidalPositions(nn.Module):
         if mask.time > 1 or not mask.uniform or view.scattered is not None or torch.compiler.is_compiling():
             return self.compute(view.places)
         assert isinstance(mask.past, int)
-        if self.kept is None or self.kept.shape[1] <= mask.past or str(self.kept.device) != str(view.device):
+        kept = self.kept
+        if kept is None or kept.shape[1] <= mask.past or kept.device != torch.device(view.device or "cpu"):
             count = max(USUAL, 2 * mask.past)
-            self.kept = self.compute(torch.arange(count, device=view.device)[None])
-        return self.kept[:, mask.past : mask.past + 1]
+            kept = self.kept = self.compute(torch.arange(count, device=view.device)[None])
+        return kept.narrow(1, mask.past, 1)
 
     def compute(self, places: Tensor) -> Tensor:
         """(1 or rows, time, width)"""

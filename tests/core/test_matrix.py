@@ -31,7 +31,8 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     library = load()
     if library is None or library.level < 2:
         pytest.skip("the kernel of products needs AVX-512")
-    monkeypatch.setattr(matrix, "find_faster", lambda: library)
+    for name in ("find_faster", "find_reader"):
+        monkeypatch.setattr(matrix, name, lambda: library)
     monkeypatch.setattr(matrix, "SMALL", 0)
 
 

@@ -85,7 +85,7 @@ def step(model: Model, reads: bool, played: bool) -> Tensor:
     return torch.stack(found)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16", "int8"])
 @pytest.mark.parametrize("name, changes, reads", WRITTEN, ids=[name for name, _, _ in WRITTEN])
 def test_what_is_played_is_what_is_computed(
     name: str, changes: dict[str, Any], reads: bool, precision: Precision, level: int
@@ -96,7 +96,7 @@ def test_what_is_played_is_what_is_computed(
     )
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16", "int8"])
 @pytest.mark.parametrize("name", ["transformer-tiny", "marian-base"])
 @torch.no_grad()
 def test_a_source_is_read_as_it_is_computed(name: str, precision: Precision, level: int) -> None:
@@ -206,3 +206,55 @@ def test_who_does_something_else_is_not_written_down(level: int) -> None:
     with torch.no_grad():
         other.step(torch.tensor([5]), other.start(1))
     assert other.decoder is not None and other.decoder.recording is None
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16", "int8"])
+@torch.no_grad()
+def test_tokens_are_fetched_from_any_table(precision: Precision, level: int) -> None:
+    torch.manual_seed(1)  # a table that is large enough to be packed
+    changes = {"vocabulary": 300, "width": 64, "depth": 1, "heads": 4}
+    model = preset("transformer-tiny", **changes).build().eval()
+    pack_model(model, precision)
+    assert model.decoder is not None and model.encoder is not None
+    source = torch.randint(4, 300, (ROWS, 7), dtype=torch.int32)
+    memory = model.encode(source)
+    state = model.start(ROWS, memory)
+    tokens = torch.tensor([0, 299, 5, 5, 17])
+    found = model.step(tokens, state)
+    assert all(stack.recording is not None and stack.recording.fetches for stack in (model.encoder, model.decoder))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.core.stack.Stack._find_recording", lambda *_: None)
+        again = model.encode(source)
+        assert memory is not None and again is not None
+        torch.testing.assert_close(memory.states, again.states, rtol=1e-4, atol=find_near(precision))
+        plain = model.step(tokens, model.start(ROWS, memory))
+    torch.testing.assert_close(found, plain, rtol=1e-4, atol=find_near(precision))
+
+
+@torch.no_grad()
+def test_a_token_that_there_is_not_is_told_and_moves_nothing(level: int) -> None:
+    model = make("transformer-tiny", {"heads": 4})
+    state = model.start(2, model.encode(torch.tensor([[5, 6], [7, 8]])))
+    model.step(torch.tensor([4, 4]), state)
+    for wrong in (100, -1, 2**40):
+        with pytest.raises(IndexError):
+            model.step(torch.tensor([4, wrong]), state)
+        assert state.length == 1
+    model.step(torch.tensor([4, 99]), state)
+    assert state.length == 2
+
+
+@torch.no_grad()
+def test_who_hooks_an_embedding_or_its_table_is_heard(level: int) -> None:
+    model = make("transformer-tiny", {"heads": 4})
+    memory = model.encode(torch.tensor([[5, 6], [7, 8]]))
+    assert model.decoder is not None
+    embedding: Any = model.decoder.embedding
+    for module in (embedding, embedding.table):
+        state = model.start(2, memory)
+        model.step(torch.tensor([4, 4]), state)
+        heard: list[Tensor] = []
+        hook = module.register_forward_hook(lambda *words, heard=heard: heard.append(words[-1]))
+        model.step(torch.tensor([4, 4]), state)
+        assert len(heard) == 1
+        hook.remove()

@@ -33,7 +33,8 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     if library is None or library.level < 2:
         pytest.skip("the kernel of whole sequences needs AVX-512")
     monkeypatch.setattr(fused, "find_faster", lambda: library)
-    monkeypatch.setattr(matrix, "find_faster", lambda: library)
+    for name in ("find_faster", "find_reader"):
+        monkeypatch.setattr(matrix, name, lambda: library)
 
 
 def draw(sizes: tuple[int, ...], seed: int = 0) -> list[Tensor]:
