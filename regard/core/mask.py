@@ -190,7 +190,7 @@ class Mask:
     def take_end(self, x: Tensor) -> Tensor:
         """What stands at each row's last real token: (rows, time, …) -> (rows, 1, …)."""
         if self.valid is None:
-            return x[:, -1:]
+            return x if self.time == 1 else x[:, -1:]
         last = (self.valid * torch.arange(self.time, device=x.device)).argmax(1)
         return x.gather(1, last.view(-1, *(1,) * (x.dim() - 1)).expand(-1, 1, *x.shape[2:]))
 

@@ -270,7 +270,8 @@ class BeamBatch(Request):
         """Set aside the continuations that end, and go on with the best of the others."""
         owners = turn.context.owners
         options, sentences = self.options(turn)
-        opens = [self.set_aside(turn, options, places) for places in sentences]
+        ends = not self.ending.isdisjoint(options.tokens)  # asked once for all sentences: mostly nobody ends
+        opens = [self.set_aside(turn, options, places, ends) for places in sentences]
         size = len(owners) // len(opens)
         for first, going in zip(range(0, len(owners), size), opens, strict=True):
             if not going and not self.finished[owners[first]]:
@@ -314,22 +315,23 @@ class BeamBatch(Request):
             found.append(held)
         return join_options(found)
 
-    def set_aside(self, turn: Turn, options: Options, places: Sequence[int]) -> Sequence[int]:
-        """Finish what ends within the beam; what goes on, or nothing when it can't become better any more."""
-        beam, tokens, ending = self.settings.beam, options.tokens, self.ending
-        if not places:
-            return places
-        if ending.isdisjoint(tokens[places[0] : places[-1] + 1]):
-            going = places[:beam]
-        else:
+    def set_aside(self, turn: Turn, options: Options, places: Sequence[int], ends: bool) -> Sequence[int]:
+        """Finish what ends within the beam; what goes on, or nothing when it can't become better any more.
+
+        `ends`: whether any of the options does.
+        """
+        beam, tokens, totals = self.settings.beam, options.tokens, options.totals
+        going = places[:beam]
+        if ends:
             for rank, at in enumerate(places):
-                if tokens[at] in ending and (rank < beam or self.settings.groups > 1):
+                if tokens[at] in self.ending and (rank < beam or self.settings.groups > 1):
                     self.keep(turn, options, at)
-            going = [at for at in places if tokens[at] not in ending][:beam]
-        most = max([options.totals[at] for at in going], default=-math.inf)
-        if most == -math.inf or self.is_settled(turn.context.owners[options.rows[going[0]]], most, turn.written + 1):
+            going = [at for at in places if tokens[at] not in self.ending][:beam]
+        most = max([totals[at] for at in going], default=-math.inf)
+        if most == -math.inf:
             return ()
-        return going
+        owner = turn.context.owners[options.rows[going[0]]]
+        return () if self.finished[owner] and self.is_settled(owner, most, turn.written + 1) else going
 
     def keep(self, turn: Turn, options: Options, at: int) -> None:
         """A finished hypothesis, with its score: one of the options."""

@@ -30,6 +30,17 @@ constexpr int64_t ALONE = 1 << 18;  // products below which a second thread cost
 volatile bool crowded = false;
 bool shares(int64_t work) { return !crowded && work > ALONE; }
 
+// `each` of so many, by all threads where there is work enough; OpenMP would make a team of one for less, every time.
+template <typename Do>
+void share_out(int64_t count, int64_t work, const Do& each) {
+  if (!shares(work)) {
+    for (int64_t i = 0; i < count; ++i) each(i);
+    return;
+  }
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < count; ++i) each(i);
+}
+
 enum Level { NONE = 0, WITH_AVX2 = 1, WITH_VNNI = 2 };
 
 Level find_level() {
@@ -226,11 +237,10 @@ void round_rows(const float* x, int64_t rows, int64_t inputs, int levels, int le
   uint8_t* const whole = to.numbers.data();
   float* const sizes = to.sizes.data();
   const int64_t stride = to.stride;
-#pragma omp parallel for schedule(static) if (shares(rows * inputs * 8))
-  for (int64_t row = 0; row < rows; ++row) {
+  share_out(rows, rows * inputs * 8, [&](int64_t row) {
     std::memset(whole + row * stride + inputs, 0, stride - inputs);
     sizes[row] = (level == WITH_VNNI ? quantise_avx512 : quantise_avx2)(x + row * inputs, inputs, whole + row * stride, how);
-  }
+  });
 }
 
 struct Bytes {
@@ -243,12 +253,11 @@ struct Bytes {
 template <typename Do>
 void each_tile(int64_t rows, int64_t inputs, int64_t outputs, int64_t most, const Do& tile) {
   const int64_t panels = round_up(outputs, PANEL) / PANEL, chunks = (rows + CHUNK - 1) / CHUNK;
-#pragma omp parallel for schedule(static) if (shares(rows * inputs * outputs))
-  for (int64_t work = 0; work < panels * chunks; ++work) {
+  share_out(panels * chunks, rows * inputs * outputs, [&](int64_t work) {
     const int64_t first = work / panels * CHUNK, last = first + CHUNK < rows ? first + CHUNK : rows;
     for (int64_t row = first; row < last; row += most)
       tile(work % panels * PANEL, row, last - row < most ? last - row : most);
-  }
+  });
 }
 
 // y = ((p qᵀ) · scale) · size + bias, where p are rows in whole numbers of their own size: (rows, outputs).
@@ -386,11 +395,10 @@ void round_rows(const float* x, int64_t rows, int64_t inputs, Brains& to) {
   to.numbers.resize(rows * to.stride);
   uint16_t* const numbers = to.numbers.data();
   const int64_t stride = to.stride;
-#pragma omp parallel for schedule(static) if (shares(rows * inputs * 8))
-  for (int64_t row = 0; row < rows; ++row) {
+  share_out(rows, rows * inputs * 8, [&](int64_t row) {
     round_brains(x + row * inputs, inputs, numbers + row * stride);
     if (inputs < stride) numbers[row * stride + inputs] = 0;
-  }
+  });
 }
 
 // y = x wᵀ + bias, where x are rows, or those rounded from them.
@@ -535,8 +543,7 @@ void multiply_dots(const float* x, int64_t rows, int64_t inputs, const float* w,
   const Dot* dots = level == WITH_VNNI ? DOTS_AVX512 : DOTS_AVX2;
   const int64_t tall = level == WITH_VNNI ? TALL : 3;
   const int64_t tiles = (rows + tall - 1) / tall, fours = (outputs + 3) / 4;
-#pragma omp parallel for schedule(static) if (shares(rows * inputs * outputs))
-  for (int64_t four = 0; four < fours; ++four) {
+  share_out(fours, rows * inputs * outputs, [&](int64_t four) {
     const int64_t o = four * 4, left = outputs - o < 4 ? outputs - o : 4;
     for (int64_t k = 0; k < inputs; k += DEEP) {
       const int64_t deep = inputs - k < DEEP ? inputs - k : DEEP;
@@ -546,7 +553,7 @@ void multiply_dots(const float* x, int64_t rows, int64_t inputs, const float* w,
                         k > 0, left, y + row * outputs + o, outputs);
       }
     }
-  }
+  });
 }
 
 // A number in half precision, which becomes a float on its way.
@@ -981,6 +988,19 @@ AVX512 float total_avx512(const float* x, int64_t count) {
   return largest + std::log(_mm512_reduce_add_ps(total));
 }
 
+// Where four keys stand; one that isn't there repeats the last.
+inline void find_keys(const Heads& all, const float* keys, int64_t row, const int64_t* from, int64_t first,
+                      const float** near) {
+  for (int64_t i = 0; i < 4; ++i) {
+    const int64_t t = first + i < all.keys ? first + i : all.keys - 1;
+    near[i] = keys + (from ? from[t] : row) * all.key_row + t * all.key_step;
+  }
+}
+
+inline void hide_keys(const bool* allowed, int64_t step, int64_t count, float* scores) {
+  for (int64_t t = 0; t < count; ++t) scores[t] = allowed[t * step] ? scores[t] : -INFINITY;
+}
+
 AVX512 void look_avx512(const Heads& all, int64_t row, int64_t head, float* scores) {
   const int64_t group = head / (all.heads / all.groups);
   const float* keys = all.key + group * all.key_head;
@@ -989,17 +1009,21 @@ AVX512 void look_avx512(const Heads& all, int64_t row, int64_t head, float* scor
   for (int64_t at = 0; at < all.queries; ++at) {
     const float* query = all.query + row * all.query_row + head * all.query_head + at * all.query_step;
     const bool* allowed = all.allowed ? all.allowed + row * all.allowed_row + at * all.allowed_query : nullptr;
-    for (int64_t t = 0; t < all.keys; ++t) {
-      if (allowed && !allowed[t * all.allowed_key]) {
-        scores[t] = -INFINITY;
-        continue;
+    for (int64_t t = 0; t < all.keys; t += 4) {
+      const float* near[4];
+      find_keys(all, keys, row, from, t, near);
+      __m512 sum[4];
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) sum[i] = _mm512_setzero_ps();
+      for (int64_t d = 0; d < all.size; d += 16) {
+        const __m512 n = _mm512_loadu_ps(query + d);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) sum[i] = _mm512_fmadd_ps(n, _mm512_loadu_ps(near[i] + d), sum[i]);
       }
-      const float* near = keys + (from ? from[t] : row) * all.key_row + t * all.key_step;
-      __m512 sum = _mm512_setzero_ps();
-      for (int64_t d = 0; d < all.size; d += 16)
-        sum = _mm512_fmadd_ps(_mm512_loadu_ps(query + d), _mm512_loadu_ps(near + d), sum);
-      scores[t] = _mm512_reduce_add_ps(sum) * all.scale;
+      const __m128 found = add_four(sum[0], sum[1], sum[2], sum[3]);
+      _mm_storeu_ps(scores + t, _mm_mul_ps(found, _mm_set1_ps(all.scale)));
     }
+    if (allowed) hide_keys(allowed, all.allowed_key, all.keys, scores);
     const float total = weigh_avx512(scores, all.keys);
     float* out = all.out + ((row * all.queries + at) * all.heads + head) * all.size;
     int64_t d = 0;
@@ -1102,18 +1126,21 @@ AVX2 void look_avx2(const Heads& all, int64_t row, int64_t head, float* scores) 
   for (int64_t at = 0; at < all.queries; ++at) {
     const float* query = all.query + row * all.query_row + head * all.query_head + at * all.query_step;
     const bool* allowed = all.allowed ? all.allowed + row * all.allowed_row + at * all.allowed_query : nullptr;
-    for (int64_t t = 0; t < all.keys; ++t) {
-      const float* near = keys + (from ? from[t] : row) * all.key_row + t * all.key_step;
-      __m256 sum = _mm256_setzero_ps(), other = _mm256_setzero_ps();
-      int64_t d = 0;
-      for (; d + 16 <= all.size; d += 16) {
-        sum = _mm256_fmadd_ps(_mm256_loadu_ps(query + d), _mm256_loadu_ps(near + d), sum);
-        other = _mm256_fmadd_ps(_mm256_loadu_ps(query + d + 8), _mm256_loadu_ps(near + d + 8), other);
+    for (int64_t t = 0; t < all.keys; t += 4) {
+      const float* near[4];
+      find_keys(all, keys, row, from, t, near);
+      __m256 sum[4];
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) sum[i] = _mm256_setzero_ps();
+      for (int64_t d = 0; d < all.size; d += 8) {
+        const __m256 n = _mm256_loadu_ps(query + d);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) sum[i] = _mm256_fmadd_ps(n, _mm256_loadu_ps(near[i] + d), sum[i]);
       }
-      if (d < all.size) sum = _mm256_fmadd_ps(_mm256_loadu_ps(query + d), _mm256_loadu_ps(near + d), sum);
-      sum = _mm256_add_ps(sum, other);
-      scores[t] = allowed && !allowed[t * all.allowed_key] ? -INFINITY : add_up(sum) * all.scale;
+      const __m128 found = add_four(sum[0], sum[1], sum[2], sum[3]);
+      _mm_storeu_ps(scores + t, _mm_mul_ps(found, _mm_set1_ps(all.scale)));
     }
+    if (allowed) hide_keys(allowed, all.allowed_key, all.keys, scores);
     const float total = weigh_avx2(scores, all.keys);
     float* out = all.out + ((row * all.queries + at) * all.heads + head) * all.size;
     int64_t d = 0;
@@ -2034,14 +2061,12 @@ Heads name_heads(const float* query, const float* key, const float* value, const
 
 void look_at(const Heads& all, int level) {
   const int64_t work = all.rows * all.heads;
-#pragma omp parallel if (shares(work * all.queries * all.keys * all.size))
-  {
+  // a product of a key takes several times as long as one of a matrix
+  share_out(work, 4 * work * all.queries * all.keys * all.size, [&](int64_t each) {
     static thread_local std::vector<float> scores;
     if (static_cast<int64_t>(scores.size()) < all.keys + 16) scores.resize(all.keys + 16);
-#pragma omp for schedule(static)
-    for (int64_t each = 0; each < work; ++each)
-      (level == WITH_VNNI ? look_avx512 : look_avx2)(all, each / all.heads, each % all.heads, scores.data());
-  }
+    (level == WITH_VNNI ? look_avx512 : look_avx2)(all, each / all.heads, each % all.heads, scores.data());
+  });
 }
 
 void look_back(const Call& call, const Remembered& state, const float* query, float* out, int64_t rows, int level) {
@@ -2675,10 +2700,10 @@ int regard_play(const Call* calls, int64_t count, const Remembered* states, cons
       case FETCH:
         for (int64_t row = 0; row < rows; ++row)
           if (tokens[row] < 0 || tokens[row] >= call->outputs) return false;
-#pragma omp parallel for schedule(static) if (shares(rows * call->inputs * 16))
-        for (int64_t row = 0; row < rows; ++row)
+        share_out(rows, rows * call->inputs * 16, [&](int64_t row) {
           (call->what == HALF ? fetch_half : level == WITH_VNNI ? fetch_avx512 : fetch_avx2)(
               *call, tokens[row], to + row * call->inputs);
+        });
         break;
       case SINGLE:
         multiply_few(from, rows, call->inputs, static_cast<const float*>(call->weight), call->bias, call->outputs, to,
@@ -2716,10 +2741,10 @@ int regard_play(const Call* calls, int64_t count, const Remembered* states, cons
                     registers + offsets[call->value] * rows, to, rows, level);
         break;
       default:
-#pragma omp parallel for schedule(static) if (shares(rows * call->inputs * 16))
-        for (int64_t row = 0; row < rows; ++row)
+        share_out(rows, rows * call->inputs * 16, [&](int64_t row) {
           (level == WITH_VNNI ? work_avx512 : work_avx2)(
               *call, from + row * (call->kind == TURN ? call->what : call->inputs), to + row * call->inputs);
+        });
     }
     if (held == call->to) held = -1;
   }

@@ -150,7 +150,8 @@ class TokenEmbedding(Embedding):
         if self.project is not None:
             x = tape.multiply(self.project, x)
         if self.position is not None:
-            x = tape.add(tape.give(self, tape.widths[x], self.position), x)
+            # by its `forward`: where a module is hooked, no tape is played
+            x = tape.add(tape.give(self, tape.widths[x], self.position.forward), x)
         return x if self.norm is None else tape.norm(self.norm, x)
 
 
