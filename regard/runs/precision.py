@@ -39,6 +39,7 @@ from regard.runs.resolve import CHOICE, is_run, split_noun
 
 TRIED: tuple[Precision, ...] = ("fp32", "fp16", "bf16", "int8")  # 4 bits change too much to be chosen unasked
 ROWS = 8  # that are multiplied at a time while measuring: a few sentences, or a small beam
+ENOUGH = 2**21  # products of a matrix that take longer than asking for them
 PIECE = 2**22  # weights of a larger matrix that are multiplied at once
 # weights that are measured at most: half a second to pack, and in 8 bits still more than most caches hold
 SAMPLE = 48 * 2**20
@@ -161,11 +162,13 @@ def time_step(sample: Sequence[Tensor], counts: Mapping[Size, int], precision: P
     """Milliseconds that all products of a step take at their best; None where already the first pass takes too long.
 
     Each piece has memory of its own and they come in turn, so what one finds in the caches is what others left there.
+    Small ones get more rows, which count for as many: to ask for eight takes longer than to multiply them, whatever the
+    precision, and a step of a model that is written down doesn't ask.
     """
     began, products = time.perf_counter(), list[tuple[Size, Callable[[], object]]]()
-    rows = {inputs: torch.randn(ROWS, inputs) for _, inputs in map(read_size, sample)}
+    rows = {size: torch.randn(count_rows(size), size[1]) for size in set(map(read_size, sample))}
     for piece in sample:
-        product = prepare_product(piece, rows[piece.shape[1]], precision)
+        product = prepare_product(piece, rows[read_size(piece)], precision)
         product()  # the first time, what a kernel reads is made of the weights
         products.append((read_size(piece), product))
         if precision != "fp32" and time.perf_counter() - began > LONGEST:
@@ -177,9 +180,14 @@ def time_step(sample: Sequence[Tensor], counts: Mapping[Size, int], precision: P
         for size, product in products:
             first = time.perf_counter()
             product()
-            total += (time.perf_counter() - first) * counts[size] / drawn[size]
+            total += (time.perf_counter() - first) * counts[size] / drawn[size] * ROWS / len(rows[size])
         best = min(best, total)
     return best * 1000
+
+
+def count_rows(size: Size) -> int:
+    """How many rows to multiply by a matrix."""
+    return max(ROWS, ENOUGH // (size[0] * size[1]))
 
 
 def prepare_product(weight: Tensor, x: Tensor, precision: Precision) -> Callable[[], object]:
