@@ -133,8 +133,6 @@ class Model(Usable):
         **strange: Never,
     ) -> Tensor:
         """Feed one token a row, (rows,), or more, (rows, time); logits after the last real one: (rows, vocabulary)."""
-        if isinstance(tokens, Tensor) and tokens.dim() == 1:
-            tokens = tokens[:, None]
         inputs = Inputs.of(tokens, valid=valid, probe=probe, **strange)
         if inputs.tokens.dim() == 1:
             inputs = replace(inputs, tokens=inputs.tokens[:, None])

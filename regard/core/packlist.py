@@ -15,7 +15,7 @@ from typing import Any, Self
 from torch import Tensor, nn
 
 from regard.core.packed import Packable, PackedDense, PackedLookup, exchange, find_precision, pack_part
-from regard.core.product import PRODUCTS, Precision, Product
+from regard.core.product import PRODUCTS, BrainProduct, Precision, Product
 from regard.errors import CheckpointError
 
 FORMAT = 2  # 1: with bf16, what scores words was bf16 too
@@ -37,11 +37,12 @@ class PackingList:
         if not parts:
             return None
         shapes = {name: (part.product.outputs, part.product.inputs) for name, part in parts.items()}
-        return cls(find_precision(model), shapes)
+        before = any(isinstance(part, PackedLookup) and type(part.product) is BrainProduct for part in parts.values())
+        return cls(find_precision(model), shapes, 1 if before else FORMAT)
 
     def to_fact(self) -> dict[str, Any]:
         matrices = {name: list(shape) for name, shape in self.matrices.items()}
-        return {"format_version": FORMAT, "precision": self.precision, "matrices": matrices}
+        return {"format_version": self.version, "precision": self.precision, "matrices": matrices}
 
     @classmethod
     def of_fact(cls, fact: Mapping[str, Any], where: str) -> Self:

@@ -143,8 +143,6 @@ class State:
     @property
     def rows(self) -> int | None:
         """How many rows it remembers; None where it holds nothing."""
-        if self.lengths is not None:
-            return self.lengths.shape[0]
         held = vars(self)  # asked at every step, so nothing is made for it
         for name in list_fields(type(self)):  # type: ignore[arg-type]
             value = held[name]
@@ -377,11 +375,6 @@ class Group(State):
 
     parts: tuple[State | None, ...] = ()
 
-    @property
-    def rows(self) -> int | None:
-        found = (part.rows for part in self.parts if part is not None)
-        return next((rows for rows in found if rows is not None), None)
-
     def move(self, chosen: Selection) -> Self:
         if self.lengths is not None or len(vars(self)) > len(list_fields(type(self))):  # type: ignore[arg-type]
             return super().move(chosen)
@@ -400,11 +393,6 @@ class Progress(State):
     memory: Memory | None = None
     head: State | None = None
     dtype: torch.dtype = torch.float32  # of the model, which is asked once
-
-    @property
-    def rows(self) -> int | None:
-        known = self.blocks.rows  # all that it holds has as many
-        return super().rows if known is None else known
 
     def rewindable(self, length: int) -> bool:
         return True

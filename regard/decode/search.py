@@ -316,10 +316,7 @@ class BeamBatch(Request):
         return join_options(found)
 
     def set_aside(self, turn: Turn, options: Options, places: Sequence[int], ends: bool) -> Sequence[int]:
-        """Finish what ends within the beam; what goes on, or nothing when it can't become better any more.
-
-        `ends`: whether any of the options does.
-        """
+        """Finish what ends within the beam, if any does; what goes on, or nothing when it can't become better."""
         beam, tokens, totals = self.settings.beam, options.tokens, options.totals
         going = places[:beam]
         if ends:

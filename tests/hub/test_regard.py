@@ -19,7 +19,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 import regard
 from regard.core.model import Model
-from regard.core.packed import PackedDense, PackedLookup, find_precision
+from regard.core.packed import PackedDense, PackedLookup, exchange, find_precision, list_packable, pack_part
 from regard.errors import CheckpointError, RegardError, RegardWarning, SpecError
 from regard.models import preset, presets
 from regard.runs.load import load_bundle
@@ -203,12 +203,26 @@ def test_a_copy_says_what_it_holds(translator: str, copy: Path) -> None:
     told = json.loads((copy / "model.json").read_text())
     assert told == {"parameters": find_model(translator).parameter_count(), "precision": "int8"}
     held = json.loads((copy / "checkpoints" / "step-0" / "packed.json").read_text())
-    assert held["format_version"] == 1 and held["precision"] == "int8"
+    assert held["format_version"] == 2 and held["precision"] == "int8"
     packed = {name for name, part in find_model(copy).named_modules() if isinstance(part, PackedDense | PackedLookup)}
     assert held["matrices"].keys() == packed and packed
     row = json.loads(succeed("runs", str(copy.parent), "--json").stdout)
     assert (row["parameters"], row["state"], row["task"]) == (told["parameters"], "saved", "translation")
     assert "333,568" in succeed("show", str(copy)).stdout
+
+
+def test_copies_of_the_first_format_are_read_and_written_again(tmp_path: Path) -> None:
+    """What scores words was bf16 in them, as all else."""
+    torch.manual_seed(0)
+    model = preset("gpt2", width=128, depth=1, heads=4, vocabulary=200).build().eval()
+    exchange(model, {part: pack_part(part, "bf16", alike=True) for part in list_packable(model)})
+    for number, expected in enumerate((1, 1)):
+        model.save(tmp_path / str(number))
+        [listed] = (tmp_path / str(number)).rglob("packed.json")
+        assert json.loads(listed.read_text())["format_version"] == expected
+        again = find_model(tmp_path / str(number))
+        assert torch.equal(score(again), score(model))
+        model = again
 
 
 def test_a_packed_model_in_hand_is_saved_and_loaded(translator: str, tmp_path: Path) -> None:
@@ -314,7 +328,7 @@ DAMAGE: dict[str, tuple[Change, str]] = {
     "list": (lambda _, held: held.update(matrices=["head"]), "matrices must be the outputs and inputs"),
     "bits": (lambda _, held: held.update(precision="int3"), "precision is 'int3', and must be one of fp16"),
     "other": (lambda _, held: held.update(precision="int4"), "numbers of the type|shape"),
-    "newer": (lambda _, held: held.update(format_version=2), "format 2 is newer than this program"),
+    "newer": (lambda _, held: held.update(format_version=3), "format 3 is newer than this program"),
     "version": (lambda _, held: held.update(format_version="1"), "format_version is '1'"),
 }
 
