@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from copy import deepcopy
 
 import pytest
@@ -74,15 +73,6 @@ def test_rows_do_not_know_of_each_other(kind: Sixteen, level: int, most: int) ->
     x = torch.randn(100, 65)
     together = kernel.multiply(x, None)
     assert torch.equal(together, torch.cat([kernel.multiply(part, None) for part in x.split(most)]))
-
-
-@pytest.fixture
-def several() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    crowd(False)
-    torch.set_num_threads(before)
 
 
 def test_an_answer_does_not_depend_on_threads(kind: Sixteen, level: int, several: None) -> None:

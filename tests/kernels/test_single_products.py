@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -38,15 +36,6 @@ def test_products_are_those_of_double_precision(sizes: tuple[int, int, int]) -> 
     exact, size = x.double() @ weight.double().T, x.abs().double() @ weight.abs().double().T + 1
     assert ((multiply_rows(x, weight, None) - exact).abs() <= 1e-6 * size).all()
     assert ((linear(x, weight, bias) - exact - bias).abs() <= 2e-6 * size).all()
-
-
-@pytest.fixture
-def several() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    crowd(False)
-    torch.set_num_threads(before)
 
 
 def test_an_answer_depends_on_no_neighbour_and_no_thread(several: None) -> None:
